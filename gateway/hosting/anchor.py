@@ -71,13 +71,11 @@ class Anchor:
         spread: float,
         effects: list[Effect],
         end_commit: Callable[[Commit], None],
-        report_loss: Callable[[GroupTaken | GenerationWentBack], None],
     ) -> None:
         """`assignment`: that of its SyncGroup, which the cluster shows. `spread`: this
         anchor's factor on the heartbeat interval, so that the heartbeats of many anchors drift
         apart. `effects` takes what the driver has to do, `end_commit` each stray commit that the
-        cluster refuses by now, and `report_loss` what shows that another member has been in the
-        group since the anchor held it, or may have been."""
+        cluster refuses by now."""
         self.phase = AnchorPhase.ABSENT
         """Follows from the stage of its member."""
         self.is_here = False
@@ -89,6 +87,9 @@ class Anchor:
         self.is_known_absent = False
         """Whether the cluster has said that no anchor of this state log is in the group, and no
         request was sent since then that may put one there."""
+        self.loss: GroupTaken | GenerationWentBack | None = None
+        """What shows that another member has been in the group since the anchor held it, or may
+        have been. The group resets it."""
         self.wants_look = False
         """Whether it waits for a look at the cluster."""
         self.sent = 0
@@ -100,7 +101,6 @@ class Anchor:
         self._linger_ms = linger_ms
         self._effects = effects
         self._end_commit = end_commit
-        self._report_loss = report_loss
         self._member = UpstreamMember(
             group_id,
             gateway.join_metadata,
@@ -366,10 +366,10 @@ class Anchor:
             return
         held = self._held.generation
         if present <= held:
-            self._report_loss(GenerationWentBack(generation_before=held, generation=present))
+            self.loss = GenerationWentBack(generation_before=held, generation=present)
         elif present > held + max(GENERATIONS_OF_A_CONSUMER - 1, 1 + self._member.joins):
             reason = "another member was in the group in the cluster, and has left"
-            self._report_loss(GroupTaken(reason=reason))
+            self.loss = GroupTaken(reason=reason)
 
     def _on_taken(self, ids: AnchorIds, now_ms: int) -> None:
         self._held, self.confirmed = ids, self.sent

@@ -85,7 +85,6 @@ class HostedGroup:
             spread=spread,
             effects=self._effects,
             end_commit=self.engine.end_commit,
-            report_loss=self._lose,
         )
         self.joined_on = NewestConnections()
         """The connections on which members have joined. A classic client may commit on another."""
@@ -288,6 +287,9 @@ class HostedGroup:
                 step, is_durable = self.engine.steps.popleft()
                 self.move.on_decided(step, is_durable=is_durable, now_ms=now_ms)
             self.move.advance(now_ms)
+            if self.anchor.loss is not None:
+                loss, self.anchor.loss = self.anchor.loss, None
+                self._lose(loss)
             self._end_lost_hosting()
             self.anchor.advance(now_ms, is_live=self._is_anchored)
             if self.anchor.wants_look:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting.anchor import (
     Anchor,
 )
@@ -44,8 +43,6 @@ class AnchorStage:
         self.asked: list[tuple[int, AskCoordinator]] = []
         self.lines: list[Log] = []
         self.ended: list[int] = []
-        self.loss: GroupTaken | GenerationWentBack | None = None
-        """What the anchor has reported last."""
         self.shown = ShownTopic()
         self.anchor = Anchor(
             GROUP,
@@ -55,11 +52,7 @@ class AnchorStage:
             spread=spread,
             effects=self.effects,
             end_commit=lambda commit: self.ended.append(commit.token),
-            report_loss=self._note_loss,
         )
-
-    def _note_loss(self, loss: GroupTaken | GenerationWentBack) -> None:
-        self.loss = loss
 
     @property
     def group(self) -> FakeGroup:
