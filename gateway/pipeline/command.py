@@ -147,7 +147,10 @@ def run_follow(
         try:
             follow(sources, folder, Following(folder, top, keep_days), interval_s)
         except sqlite3.Error as error:
-            raise PipelineError(f"cannot write {folder.path}/{DATABASE}: {error}") from None
+            raise PipelineError(
+                f"cannot write {folder.path}/{DATABASE} ({error}): make room, or choose another"
+                " folder"
+            ) from None
 
 
 def follow(sources: Sources, folder: Folder, following: Following, interval_s: float) -> NoReturn:

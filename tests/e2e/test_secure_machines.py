@@ -118,7 +118,7 @@ async def test_machines_ask_each_other_with_tls_and_sasl(
     rules = (*documented_rules(in_fleet=False), *documented_rules(in_fleet=True))
     user = await new_user(secure_kafka, *rules)
     client = await new_user(
-        secure_kafka, (group, "*", AclOperation.ALL), (topic, TOPIC, AclOperation.ALL)
+        secure_kafka, (group, "*", AclOperation.ALL), (topic, TOPIC, AclOperation.READ)
     )
     stranger = await new_user(secure_kafka, (group, "others", AclOperation.ALL))
     known, unknown = access_of(secure_kafka, client), access_of(secure_kafka, stranger)

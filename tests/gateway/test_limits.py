@@ -116,6 +116,7 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.requests.answer_room": "ANSWER_BYTES_MAX",
     "gateway.requests.authorization": "TOPICS_TOGETHER_MAX",
     "gateway.requests.commits": "ANSWER_REMEMBERED_BYTES_MAX",
+    "gateway.requests.messages": "HOSTS_MAX",
     "gateway.requests.offset_fetch": "GROUPS_ONE_BY_ONE_MAX",
     # Shares of the totals, and bounds of a group, a member, a session or a list.
     "gateway.settings": "max_connections_per_address max_connections_per_principal"

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 REFUSALS = {
     *("CommandRefused", "NotKnown", "NoControlSocket", "RefusalAnswer"),
     *("OffsetsRefused", "OffsetsInDoubt", "PipelineError", "EventsTopicError"),
-    *("StateFolderError", "StateLogUnusable", "StateLogTaken", "ListenError", "SettingsError"),
+    *("StateFolderError", "StateLogUnusable", "ListenError", "SettingsError"),
 }
 """Whose messages are printed by a command, or by the start."""
 REASONS = {

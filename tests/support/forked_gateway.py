@@ -55,7 +55,12 @@ async def run_forked_gateway(
     """Run this Python program with these arguments until it has ended. Cancelling kills it."""
     our_stderr, its_stderr = os.pipe()
     our_end, its_end = os.pipe()
-    order = {"program": program, "arguments": arguments, "environment": dict(environment)}
+    order = {
+        "program": program,
+        "arguments": arguments,
+        "environment": dict(environment),
+        "folder": f"{Path.cwd()}",
+    }
     try:
         socket.send_fds(_orders(), [json.dumps(order).encode()], [its_stderr, its_end])
     finally:

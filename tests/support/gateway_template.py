@@ -66,6 +66,7 @@ if __name__ == "__main__":
     its_order = _next_order(socket.socket(fileno=int(sys.argv[1])))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     random.seed()
+    os.chdir(its_order["folder"])
     os.environ.clear()
     os.environ.update(its_order["environment"])
     sys.argv = ["-c", *its_order["arguments"]]

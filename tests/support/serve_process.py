@@ -56,7 +56,8 @@ class ServeProcess:
         environment = _without_settings(os.environ)
         python, words = self._command[:_WORDS_OF_PYTHON], self._command[_WORDS_OF_PYTHON:]
         run: Callable[..., Awaitable[object]]
-        if python == _PYTHON and program == PROGRAM:
+        # Plug-ins are found on a path that the loaded process has not.
+        if python == _PYTHON and program == PROGRAM and "PYTHONPATH" not in environment:
             run = partial(run_forked_gateway, program, [*words, *flags], environment)
         else:
             run = partial(

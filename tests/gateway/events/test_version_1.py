@@ -28,7 +28,7 @@ def test_a_line_keeps_its_version_and_its_place() -> None:
     assert problem is None
     assert line is not None
     assert (line.version, line.event, line.sequence) == (1, "grant_ended", 3)
-    assert (line.cluster_id, line.run, line.hosting) == (None, 0, None)
+    assert (line.cluster_id, line.run, line.hosting) == (None, None, None)
 
 
 def test_every_renamed_event_is_known() -> None:
