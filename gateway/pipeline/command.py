@@ -90,7 +90,11 @@ def _until_signal(outcome: str) -> Iterator[None]:
         number = signal.Signals(by)
         raise KeyboardInterrupt
 
-    before = {by: signal.signal(by, stop) for by in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        by: signal.signal(by, stop)
+        for by in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(by) is not signal.SIG_IGN  # as a shell starts background jobs
+    }
     try:
         yield
     except KeyboardInterrupt:
