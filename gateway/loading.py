@@ -19,7 +19,7 @@ def loading() -> Iterator[None]:
     """Use it around slow imports, as long as nothing is open that needs closing."""
     with without_garbage_collection():
         before = signal.getsignal(signal.SIGINT)
-        is_ours = callable(before)  # not, for example, ignored in background
+        is_ours = before is signal.default_int_handler  # not, for example, ignored in background
         if is_ours:
             signal.signal(signal.SIGINT, _end)
         try:

@@ -85,16 +85,14 @@ def _until_signal(outcome: str) -> Iterator[None]:
     had been killed."""
     number = signal.SIGINT
 
-    def stop(by: int, _frame: object) -> None:
+    def terminate(by: int, _frame: object) -> None:
         nonlocal number
         number = signal.Signals(by)
         raise KeyboardInterrupt
 
-    before = {
-        by: signal.signal(by, stop)
-        for by in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(by) is not signal.SIG_IGN  # as a shell starts background jobs
-    }
+    # The default one is what `loading` knows.
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: terminate}
+    before = {by: signal.signal(by, handler) for by, handler in handlers.items()}
     try:
         yield
     except KeyboardInterrupt:
