@@ -154,8 +154,8 @@ class MachineCalls:
             for result in getattr(answer, answered):
                 room.take(result)
                 is_ours = result.error_code not in _NOT_FOR_CLIENTS and room.refusal is None
-                why = (_AWAY, AWAY) if room.refusal is None else room.refusal
-                results.append(result if is_ours else refuse_configs(message, result, *why))
+                refusal = (_AWAY, AWAY) if room.refusal is None else room.refusal
+                results.append(result if is_ours else refuse_configs(message, result, *refusal))
         response: Any = APIS[ApiKey(request.header.api_key)].response()
         return cast(Struct, replace(response, **{answered: tuple(results)}))
 
