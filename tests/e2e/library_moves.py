@@ -40,7 +40,6 @@ LIBRARIES = tuple(
         "sarama",
         "kafkajs",
         "aiokafka",
-        "kafka-python",
     )
 )
 NATIVE_LIBRARIES = tuple(
@@ -247,7 +246,7 @@ class LibraryMoves:
 
     async def _settle(self, group: GroupStage, protocol: Protocol) -> None:
         """Wait until the group has settled. Start consumers that have ended again, as a supervisor
-        does: sarama and kafka-python end where no broker answers for a while."""
+        does: sarama and kafkajs end where no broker answers for a while."""
         for _ in range(RESTARTS_MAX):
             for name, member in list(group.members.items()):
                 if member.child.ended.is_set():

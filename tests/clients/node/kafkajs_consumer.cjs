@@ -39,7 +39,11 @@ consumer.on(consumer.events.COMMIT_OFFSETS, ({ payload }) => {
   const partitions = payload.topics.flatMap((topic) => topic.partitions)
   committed(partitions.map((each) => [Number(each.partition), Number(each.offset)]))
 })
-consumer.on(consumer.events.CRASH, ({ payload }) => troubled('consume', payload.error))
+consumer.on(consumer.events.CRASH, ({ payload }) => {
+  troubled('consume', payload.error)
+  // kafkajs gives up where no broker answers while it looks for its coordinator. A supervisor starts it again.
+  if (!payload.restart) process.exit(1)
+})
 
 closeWhenAsked(() => consumer.disconnect())
 
