@@ -36,6 +36,7 @@ from gateway.groups.forgetting import Forgetting
 from gateway.groups.group_limits import GroupLimits
 from gateway.groups.group_work import Services
 from gateway.groups.groups import Groups
+from gateway.groups.groups_elsewhere import GroupsElsewhere
 from gateway.groups.pauses import Pauses
 from gateway.groups.readiness_reporter import ReadinessReporter
 from gateway.groups.regex_permissions import RegexPermissions
@@ -263,6 +264,7 @@ async def run_gateway(
                 stop=stop,
                 unreported_commits=services.offsets.find_unreported,
                 moves=moves,
+                elsewhere=_groups_elsewhere(config, cluster),
             )
             held = HeldRequests(config.data_path.limits)
             service = _group_service(config, behind, limiter.connected_clients)
@@ -350,6 +352,14 @@ def _group_service(
         client_warnings=behind.client_warnings,
         connected_clients=connected_clients,
     )
+
+
+def _groups_elsewhere(config: GatewayConfig, cluster: Cluster) -> GroupsElsewhere | None:
+    """The groups of other machines. The first process of a machine lists them for all."""
+    member = config.data_path.member
+    if not isinstance(member, SeatedMember) or member.process != 0:
+        return None
+    return GroupsElsewhere(member, config.access_to_gateways, lambda: cluster.brokers)
 
 
 def _describe_start(address: Address, cluster: Cluster, previous_run: int | None) -> GatewayStarted:

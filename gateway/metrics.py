@@ -132,6 +132,12 @@ class Metrics:
         process = gateway.process
         served = [] if process is None else [((), len(process.shards))]
         yield _gauge("shards", "Shards that the process of a fleet serves.", served)
+        took_ms = None if process is None else process.move_took_ms
+        yield _gauge(
+            "shard_move_seconds",
+            "How long the latest move of a shard took the process.",
+            [] if took_ms is None else [((), took_ms / 1000)],
+        )
         yield _gauge(
             "gateway_shards",
             "Shards that each gateway of the fleet is to have.",

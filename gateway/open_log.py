@@ -49,6 +49,7 @@ async def open_log_of_process(
             log_id=fleet.table.log_id,
             run_id=fleet.run_id,
             on_taken=fleet.on_taken,
+            lease_ms=settings.owner_lease_ms,
         ) as kafka_log:
             yield kafka_log
     elif process is None or process.shards is None:
@@ -64,6 +65,7 @@ async def open_log_of_process(
             cluster_id=cluster_id,
             log_id=None if process.is_first else process.shards.log_id,
             run_id=process.shards.run_id,
+            lease_ms=settings.owner_lease_ms,
         ) as kafka_log:
             if process.is_first:
                 process.link.say_log_claimed(kafka_log.id, kafka_log.run_id)
@@ -97,16 +99,24 @@ async def open_state_log(
                 yield sqlite_log
         case "kafka":
             topic = (settings.upstream, settings.state_topic, access)
+            lease_ms = settings.owner_lease_ms
             if shards := await trio.to_thread.run_sync(
                 count_shards, *topic, abandon_on_cancel=True
             ):
                 member = FleetMember(slot=0, slots=1, shards=shards)
                 async with open_partitions(
-                    *topic, member, member.own_shards, cluster_id=cluster_id, needs_all=True
+                    *topic,
+                    member,
+                    member.own_shards,
+                    cluster_id=cluster_id,
+                    needs_all=True,
+                    lease_ms=lease_ms,
                 ) as sharded_log:
                     yield sharded_log
             else:
-                async with open_kafka_log(*topic, cluster_id=cluster_id) as kafka_log:
+                async with open_kafka_log(
+                    *topic, cluster_id=cluster_id, lease_ms=lease_ms
+                ) as kafka_log:
                     yield kafka_log
 
 

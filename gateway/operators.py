@@ -34,6 +34,7 @@ from gateway.fleet.seated_member import SeatedMember
 from gateway.groups.clock import Clock
 from gateway.groups.group_limits import GroupLimits
 from gateway.groups.groups import Groups
+from gateway.groups.groups_elsewhere import GroupsElsewhere
 from gateway.groups.pauses import Pauses
 from gateway.hosting.rules import HostingRules
 from gateway.journal.journal import Journal
@@ -98,8 +99,10 @@ class Operators:
         stop: trio.Event,
         unreported_commits: UnreportedCommits,
         moves: ShardMoves | None = None,
+        elsewhere: GroupsElsewhere | None = None,
     ) -> None:
-        """`moves` of shards, in a process of a fleet."""
+        """`moves` of shards, in a process of a fleet. `elsewhere`: the groups of other machines, if
+        this process lists them."""
         self._config = config
         self._unreported_commits = unreported_commits
         self._stop = stop
@@ -114,7 +117,8 @@ class Operators:
             limiter=limiter,
             regression_share=config.regression_share,
             show_process=None if moves is None else partial(_process_line, moves),
-            show_fleet=partial(_fleet_lines, config.member),
+            show_fleet=partial(_fleet_lines, config.member, elsewhere),
+            elsewhere=elsewhere,
         )
         pauses.listen(lambda _length_ms, _grace_ms: self._board.steps.drop_open())
         self._cluster, self._tell, self._journal = cluster, journal.tell, journal
@@ -240,7 +244,9 @@ def _process_line(moves: ShardMoves) -> ProcessLine:
     )
 
 
-def _fleet_lines(member: FleetMember | None) -> tuple[FleetLine, ...]:
+def _fleet_lines(
+    member: FleetMember | None, elsewhere: GroupsElsewhere | None
+) -> tuple[FleetLine, ...]:
     """How the gateways of a fleet on several machines stand, by its latest table."""
     if not isinstance(member, SeatedMember):
         return ()
@@ -252,6 +258,7 @@ def _fleet_lines(member: FleetMember | None) -> tuple[FleetLine, ...]:
             shards=tuple(sorted(member.table.shards_of(seat.slot))),
             state="leaving" if seat.is_leaving else "serving" if seat.serves else "starting",
             is_here=member.process_in(seat.slot) is not None,
+            trouble="" if elsewhere is None else elsewhere.trouble_of(seat.slot),
         )
         for seat in member.table.seats
     )

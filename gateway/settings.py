@@ -39,6 +39,7 @@ from gateway.fleet.member import SHARDS
 from gateway.hosting.states import Adoption
 from gateway.logs import LogFormat
 from gateway.plug_ins.installed import check_assignor
+from gateway.state_log.kafka.lease import LEASE_MS, LEASE_MS_MAX, LEASE_MS_MIN
 from kafka_codecs.api_keys import ApiKey
 
 STATE_TOPIC = "groupferry-state"
@@ -262,6 +263,12 @@ class Settings(BaseModel):
     )
     state_topic: _TopicName = Field(
         STATE_TOPIC, description="the topic for `state` kafka, created if missing"
+    )
+    owner_lease_ms: Annotated[int, Field(ge=LEASE_MS_MIN, le=LEASE_MS_MAX)] = Field(
+        LEASE_MS,
+        description="with `state` kafka: how long the gateway answers members after it has last"
+        " written to the topic, which it does four times in this time. Another gateway may have"
+        " taken the state since",
     )
     events_topic: _TopicName | None = Field(
         None,
@@ -606,6 +613,13 @@ class Settings(BaseModel):
                 "group.consumer.heartbeat.interval.ms must be below "
                 f"group.consumer.session.timeout.ms ({self.group_consumer_session_timeout_ms})"
             )
+        # A new owner must time out no member while the former one may still answer it.
+        for name in ("group_min_session_timeout_ms", "group_consumer_min_session_timeout_ms"):
+            if self.state == "kafka" and self.owner_lease_ms > getattr(self, name):
+                raise ValueError(
+                    f"owner_lease_ms: {self.owner_lease_ms} is longer than the shortest session,"
+                    f" {file_key(name)} ({getattr(self, name)})"
+                )
 
     @model_validator(mode="after")
     def _fit_the_protocol(self) -> Self:

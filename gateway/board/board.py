@@ -1,7 +1,7 @@
 """Answers what operators ask: from the groups themselves, and from the events since the start."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -20,6 +20,7 @@ from gateway.board.lags import Lags
 from gateway.board.reading import (
     group_line,
     group_page,
+    line_elsewhere,
     members_by_phase,
     members_of_client,
     partition_lines,
@@ -50,6 +51,7 @@ from gateway.events.event import Envelope
 from gateway.groups.clock import Clock
 from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.groups.groups import Groups as HostedGroups
+from gateway.groups.groups_elsewhere import GroupElsewhere, GroupsElsewhere
 from gateway.hosting.states import AnchorPhase, Mode
 
 GROUPS_MAX = 500
@@ -93,11 +95,14 @@ class Board:
         regression_share: float = REGRESSION_SHARE,
         show_process: Callable[[], ProcessLine] | None = None,
         show_fleet: Callable[[], tuple[FleetLine, ...]] = tuple,
+        elsewhere: GroupsElsewhere | None = None,
     ) -> None:
         """`regression_share`: of what a group consumes, the part that may stay behind after a
         consumer has changed its protocol. `show_process`: this process, if it is one of a fleet;
-        `show_fleet`: the gateways on all machines."""
+        `show_fleet`: the gateways on all machines; `elsewhere`: the groups of other machines, if
+        this process lists them."""
         self._show_process, self._show_fleet = show_process, show_fleet
+        self._elsewhere = elsewhere
         self.events = RecentEvents()
         self.group_stats = AllGroupStats(groups.views.state_of)
         self.lags = Lags(groups.views.subscribed_topics)
@@ -128,8 +133,12 @@ class Board:
     ) -> GroupList:
         """The groups whose ids come after this one. `since`: the revision of an earlier look, or 0;
         groups that are shown as then are left out. Raises StateLogError."""
-        group_ids = await self._groups.views.all_ids()
+        group_ids = set(await self._groups.views.all_ids())
         await self._groups.views.cluster.refresh(group_ids)
+        others: Mapping[str, GroupElsewhere] = {}
+        if self._elsewhere is not None:
+            others = await self._elsewhere.list_groups()
+        group_ids |= others.keys()
         changes = self._changes
         revision = 0
         if since is not None:
@@ -141,14 +150,18 @@ class Board:
             if number % UNCHANGED_TOGETHER == 0:
                 await trio.lowlevel.checkpoint()
             if since is not None:
-                changed = changes.note(group_id, await self._mark(group_id))
+                mark = others.get(group_id) or await self._mark(group_id)
+                changed = changes.note(group_id, mark)
                 if changed <= since and not is_complete:
                     continue
             if len(lines) == min(groups_max, GROUPS_MAX):
                 next_after = lines[-1].group_id
                 break
             await trio.lowlevel.checkpoint()
-            lines.append(await self.line(group_id))
+            other = others.get(group_id)
+            lines.append(
+                await self.line(group_id) if other is None else line_elsewhere(group_id, other)
+            )
         return GroupList(
             groups=tuple(lines),
             next_after=next_after,

@@ -27,6 +27,7 @@ from gateway.board.views import GroupLine, GroupPage, MemberLine, PartitionLine
 from gateway.board.waits import explain_delay, explain_wait, is_done, silences_ms
 from gateway.board.words import count_members, each_partition, short, software_name
 from gateway.groups.group_snapshot import GroupSnapshot
+from gateway.groups.groups_elsewhere import GroupElsewhere
 from gateway.hosting.states import Mode
 
 MEMBERS_MAX = 2_000
@@ -172,6 +173,28 @@ def _fields_of_line(
         "lag_at_ms": None if lag is None else lag.at_ms,
         **fields,
     }
+
+
+def line_elsewhere(group_id: str, group: GroupElsewhere) -> GroupLine:
+    """A group that a gateway on another machine has."""
+    return GroupLine(
+        group_id=group_id,
+        mode="elsewhere",
+        gateway=short(group.gateway),
+        type=group.type,
+        state=group.state,
+        group_epoch=None,
+        assignment_epoch=None,
+        members=None,
+        native_members=None,
+        policy=None,
+        stands=f"at the gateway {short(group.gateway)}",
+        blocker=None,
+        lag=None,
+        behind_ms=None,
+        lag_at_ms=None,
+        **_UNMEASURED._asdict(),
+    )
 
 
 def _hosted_fields(

@@ -214,6 +214,8 @@ def format_age(age_ms: int | None) -> str:
 
 
 def _waits_for(group: GroupLine) -> str:
+    if group.policy is None:
+        return group.stands
     policy, blocker = _POLICIES[group.policy], group.blocker or ""
     if policy and blocker.startswith(policy):
         return blocker

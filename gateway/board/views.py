@@ -24,6 +24,9 @@ class GroupLine(View):
     mode: Literal["hosted", "adopting", "releasing", "forwarded", "elsewhere", "unknown"]
     """Who answers for the group: this gateway, soon this gateway, soon the cluster, the cluster,
     another gateway, or nobody as long as the cluster does not say who is in the group."""
+    gateway: str | None = None
+    """The name and address of the gateway on another machine of the fleet that has the group. It
+    has told the state and the type, and this one knows no more; null of every other group."""
     is_adopted: bool = False
     """Whether this gateway hosts the group until an operator releases it, also while the group is
     empty."""
@@ -39,9 +42,9 @@ class GroupLine(View):
     """Null if the cluster serves the group and nobody has told its members."""
     native_members: Count | None
     """Members that use the new protocol; null as `members`."""
-    policy: Literal["allow", "hold", "pause"]
+    policy: Literal["allow", "hold", "pause"] | None
     """What operators let the migration do: `hold` admits no more native members than there were,
-    and `pause` also keeps the target assignment as it is."""
+    and `pause` also keeps the target assignment as it is; null if `gateway` is not."""
     stands: str
     """How the group stands, in one line."""
     blocker: str | None
@@ -263,6 +266,8 @@ class FleetLine(View):
     state: Literal["starting", "serving", "leaving"]
     is_here: bool
     """Whether it runs at this address: operators reach its groups here."""
+    trouble: str = ""
+    """Why its groups could not be listed at the latest look from here."""
 
 
 class GatewayLine(View):

@@ -63,21 +63,21 @@ async def groups(folder: Path, *, as_json: bool, layout: ListLayout = USUAL_LAYO
         console.print(terminal.groups_table(lines, width=console.width, **layout._asdict()))
     else:
         sys.stdout.write("no groups yet\n")
-    if elsewhere := await _name_elsewhere(folder):
-        sys.stderr.write(f"{elsewhere}\n")
+    for line in await _name_unlisted(folder):
+        _print_error(line)
 
 
-async def _name_elsewhere(folder: Path) -> str:
-    """Where the groups of other machines are listed, if a process here says so; empty if there are
-    none."""
+async def _name_unlisted(folder: Path) -> Sequence[str]:
+    """The gateways on other machines whose groups are not listed as they are now."""
+    unlisted: dict[str, None] = {}
     for process in find_processes(folder):
         with suppress(CommandRefused, NoControlSocket):
             gateway = await look(process, DescribeGateway(), GatewayLine)
-            elsewhere = [one for one in gateway.fleet if one.shards and not one.is_here]
-            addresses = ", ".join(dict.fromkeys(one.address for one in elsewhere))
-            line = f"groups of other machines of the fleet are listed there: {addresses}"
-            return line if elsewhere else ""
-    return ""
+            for one in gateway.fleet:
+                if one.shards and one.trouble:
+                    about = f"groups of gateway {one.name} at {one.address} are missing or old"
+                    unlisted[f"{about}: {one.trouble}"] = None
+    return list(unlisted)
 
 
 async def describe(
@@ -113,7 +113,7 @@ async def readiness(folder: Path, group_id: str | None, *, as_json: bool) -> Non
     """Print whether a group is ready for the new protocol, or each. Raises CommandRefused,
     NoControlSocket."""
     if group_id is None:
-        group_ids = [line.group_id for line in await all_groups(folder)]
+        group_ids = [line.group_id for line in await all_groups(folder) if line.gateway is None]
         if not group_ids and not as_json:
             sys.stdout.write("no groups yet\n")
     else:
@@ -210,10 +210,10 @@ class _ListScreen:
 
     async def look(self) -> Draw:
         await self._known.look()
-        groups, elsewhere = self._known.lines(), await _name_elsewhere(self._folder)
+        groups, unlisted = self._known.lines(), await _name_unlisted(self._folder)
 
         def draw(width: int, height: int) -> RenderableType:
-            foot = "\n".join(filter(None, (elsewhere, f"s: sorted by {self._layout.sorted_by}")))
+            foot = "\n".join([*map(escape, unlisted), f"s: sorted by {self._layout.sorted_by}"])
             last = Text(foot, style="dim", no_wrap=True, overflow="ellipsis")
             rows = height - 1 - foot.count("\n")
             table = terminal.groups_table(

@@ -16,6 +16,9 @@ from gateway.fleet.member import (
 )
 from gateway.fleet.table import FleetTable, Seat
 
+FLEET_CLIENT_ID = "groupferry-fleet-call"
+"""The client id of a gateway that asks one on another machine."""
+
 
 class AnnouncePorts(Protocol):
     """Tells the other gateways of a fleet about the ports of this one."""
@@ -51,7 +54,7 @@ class SeatedMember(FleetMember):
         seat = self.table.seat_in(self.slot_of(group_id))
         if seat is None:
             return "no gateway of the fleet yet"
-        return f"gateway {seat.name} at {seat.address.host}:{seat.address.port}"
+        return f"gateway {seat.label}"
 
     def other_slots(self) -> Iterator[int]:
         """See `FleetMember`."""

@@ -69,6 +69,11 @@ class Seat(_Value):
         """Whether clients can reach it."""
         return bool(self.node_ports)
 
+    @property
+    def label(self) -> str:
+        """Its name and address, for people."""
+        return f"{self.name} at {self.address.host}:{self.address.port}"
+
 
 class GoneSlot(_Value):
     """The slot of a gateway that has gone."""

@@ -12,6 +12,7 @@ from gateway.data_path.errors import ConnectionAbandoned
 from gateway.data_path.group_apis import CommitUnderWay, GroupRequest, LazyAnswer
 from gateway.fleet.coordinator_nodes import answer_for_nodes, ask_brokers, name_owners
 from gateway.fleet.member import FleetMember
+from gateway.fleet.seated_member import FLEET_CLIENT_ID
 from gateway.groups.group_drivers import GroupRefused
 from gateway.hosting.answers import GroupApi, RefusalReason, code_for
 from gateway.requests.config_apis import refuse_configs
@@ -230,12 +231,16 @@ class FleetGroupService(GroupService):
 
     async def _list_own(self, request: GroupRequest) -> Struct:
         """List a group at the coordinator node of its owner only: clients ask every node, and not
-        all remove what they get twice."""
+        all remove what they get twice. Another gateway gets the groups that operators see here: the
+        cluster may have others that no client has ever asked for."""
         if not request.upstream.is_at_coordinator_node:
             return ListGroupsResponse()
         answer = cast(ListGroupsResponse, await self._usual(request))
-        own = tuple(group for group in answer.groups if self._member.owns(group.group_id))
-        return replace(answer, groups=own)
+        own = [group for group in answer.groups if self._member.owns(group.group_id)]
+        if request.header.client_id == FLEET_CLIENT_ID:
+            known = await self._groups.views.all_ids()
+            own = [group for group in own if group.group_id in known]
+        return replace(answer, groups=tuple(own))
 
     async def _answer_batch(self, request: GroupRequest, message: Batch) -> Struct:
         """Answer for all groups: for those of other processes these are asked."""

@@ -20,7 +20,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.data_path.grants import Resource
 from gateway.data_path.group_apis import GroupRequest
 from gateway.fleet.member import coordinator_id
-from gateway.fleet.seated_member import SeatedMember
+from gateway.fleet.seated_member import FLEET_CLIENT_ID, SeatedMember
 from gateway.hosting.answers import GroupApi, RefusalReason, code_for
 from gateway.requests.admin_apis import add_operations
 from gateway.requests.answer_room import AnswerRoom
@@ -30,7 +30,12 @@ from gateway.requests.group_batches import BATCHES, CONFIGS, Batch, Configs
 from gateway.requests.group_descriptions import topics_of, with_hidden_topics
 from gateway.requests.offset_delete import delete_allowed
 from gateway.requests.offset_fetch import fetch_from_cluster
-from gateway.requests.owner_calls import AWAY, CALLS_MAX, OwnerAway, OwnerCalls
+from gateway.requests.owner_calls import (
+    AWAY,
+    CALLS_MAX,
+    OwnerAway,
+    OwnerCalls,
+)
 from gateway.requests.zookeeper_offsets import FIRST_VERSION_IN_KAFKA
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -45,8 +50,6 @@ from kafka_codecs.list_config_resources import (
 from kafka_codecs.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest
 
-CLIENT_ID = "groupferry-fleet-call"
-"""Who is asked by a gateway does not ask on: two might each take the other for the owner."""
 ANSWER_S = 10.0
 """How long a gateway elsewhere may take to answer, the connection included."""
 
@@ -76,7 +79,8 @@ class MachineCalls:
         process = self._member.process_in(slot)
         if process is not None and self._processes is not None:
             return await self._processes.ask(process, request, message)
-        if request.header.client_id == CLIENT_ID:
+        # Who is asked by a gateway does not ask on: two might each take the other for the owner.
+        if request.header.client_id == FLEET_CLIENT_ID:
             raise OwnerAway
         match message:
             case OffsetFetchRequest() if request.header.api_version >= FIRST_VERSION_IN_KAFKA:
@@ -182,8 +186,9 @@ class MachineCalls:
             raise OwnerAway from None
         try:
             with trio.fail_after(ANSWER_S):
-                opening = BrokerConnection.open(*address, access=self._access, client_id=CLIENT_ID)
-                async with await opening as connection:
+                async with await BrokerConnection.open(
+                    *address, access=self._access, client_id=FLEET_CLIENT_ID
+                ) as connection:
                     low, high = connection.versions.get(key, (0, -1))
                     if not low <= version <= high:
                         raise OwnerAway

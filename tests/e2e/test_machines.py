@@ -16,9 +16,11 @@ import trio
 
 from gateway.board.views import GatewayLine, GroupPage
 from gateway.cluster.broker_connection import BrokerConnection
+from gateway.commands.show_board import all_groups
 from gateway.control.client import find_processes, give, look
 from gateway.control.messages import CommandRefused, DescribeGateway, DescribeGroup, RestartCommand
 from gateway.fleet.member import SHARDS, broker_of, is_coordinator, shard_of
+from gateway.groups.groups_elsewhere import FRESH_FOR_S
 from kafka_codecs.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_codecs.declaration import Struct
 from kafka_codecs.delete_groups import DeleteGroupsRequest
@@ -286,6 +288,25 @@ async def test_machines_of_several_processes_share_groups(
                 assert all(answers == first_answers for answers in others)
                 with pytest.raises(CommandRefused, match=f"at {owner.bootstrap} has this group"):
                     await look(fleet.folder_of(other), DescribeGroup(group_id=group), GroupPage)
+            unseen = fresh_group("beside")
+            async with group_client(kafka.addresses[0], unseen) as client:
+                await client.enter()
+            await trio.sleep(FRESH_FOR_S)
+            for machine in machines:
+                listed = {
+                    line.group_id: line for line in await all_groups(fleet.folder_of(machine))
+                }
+                assert sorted(listed) == sorted(groups)
+                for group, line in listed.items():
+                    (owner,) = (
+                        one for one in machines if shard_of(group, SHARDS) in shards_of(one)
+                    )
+                    if owner is machine:
+                        assert line.gateway is None
+                        continue
+                    assert line.gateway is not None
+                    assert line.gateway.endswith(f" at {owner.bootstrap}")
+                    assert (line.mode, line.type, line.state) == ("elsewhere", "classic", "Stable")
             metrics = await trio.to_thread.run_sync(read_metrics)
             for process in range(PROCESSES):
                 assert f'groupferry_process_up{{process="{process}"}} 1.0' in metrics

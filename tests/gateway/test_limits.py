@@ -116,6 +116,7 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.requests.answer_room": "ANSWER_BYTES_MAX",
     "gateway.requests.authorization": "TOPICS_TOGETHER_MAX",
     "gateway.requests.commits": "ANSWER_REMEMBERED_BYTES_MAX",
+    "gateway.groups.groups_elsewhere": "CONNECTIONS_MAX",
     "gateway.requests.messages": "HOSTS_MAX",
     "gateway.requests.offset_fetch": "GROUPS_ONE_BY_ONE_MAX",
     # Shares of the totals, and bounds of a group, a member, a session or a list.
@@ -126,6 +127,7 @@ OF_ONE_THING: Mapping[str, str] = {
     " group_consumer_max_size group_consumer_max_assignment_interval_ms"
     " group_conversion_rest_max_ms",
     "gateway.state_log.kafka.kafka_log": "TRANSACTION_WRITES_MAX TRANSACTION_BYTES_MAX",
+    "gateway.state_log.kafka.lease": "LEASE_MS_MAX",
     "gateway.state_log.kafka.transactions": "RECORD_BYTES_MAX BATCH_BYTES_MAX",
     "gateway.state_log.sqlite_writer": "FREE_PAGES_MAX FREE_SHARE_MAX PAGES_PER_WRITE_MAX"
     " WAL_BYTES_MAX",

@@ -65,6 +65,13 @@ def test_processes_may_follow_the_machine() -> None:
             "listen_sni: does not work with fleet",
         ),
         ({"gateway_name": "g1"}, "gateway_name: needs fleet"),
+        ({"owner_lease_ms": "999"}, "--owner-lease-ms: "),
+        ({"owner_lease_ms": "5001"}, "--owner-lease-ms: "),
+        (
+            {"state": "kafka", "group_min_session_timeout_ms": "1999"},
+            "owner_lease_ms: 2000 is longer than the shortest session, group.min.session.timeout.ms"
+            " (1999)",
+        ),
         ({"gateway_name": "g 1"}, "--gateway-name: "),
         (
             {"processes": "2", "listen_sni": "b-$(id).example", "tls_cert": "c"},

@@ -35,6 +35,7 @@ VALUES = {
     "state_dir": "/var/lib/x",
     "state": "MEMORY",
     "state_topic": "elsewhere",
+    "owner_lease_ms": "3000",
     "events_topic": "events",
     "log_format": "json",
     "log_level": "error",

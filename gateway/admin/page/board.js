@@ -222,8 +222,8 @@ function drawRow(row, group) {
   write(share.lastChild, `${known(group.native_members)} of ${known(group.members)}`);
   write(unowned, `${tenths(group.unowned_partition_s)} p·s`);
   unowned.className = group.unowned_partitions || group.owned_twice ? "number bad" : "number";
-  write(waits, group.owned_twice ? `OWNED TWICE: ${group.owned_twice}` : group.blocker || "");
-  waits.className = group.owned_twice ? "bad" : group.mode === "forwarded" ? "" : "warn";
+  write(waits, group.owned_twice ? `OWNED TWICE: ${group.owned_twice}` : group.gateway ? group.stands : group.blocker || "");
+  waits.className = group.owned_twice ? "bad" : group.mode === "forwarded" || group.gateway ? "" : "warn";
 }
 
 // -- one group ---------------------------------------------------------------------------------
@@ -587,9 +587,10 @@ async function refresh() {
 function drawGateway(gateway) {
   const broker = gateway.brokers.length === 1 ? "1 broker" : `${gateway.brokers.length} brokers`;
   write($("gateway"), `${gateway.version} · ${gateway.bootstrap} · ${broker} · ${gateway.connections} connections`);
-  const elsewhere = new Set(gateway.fleet.filter((each) => each.shards.length > 0 && !each.is_here).map((each) => each.address));
-  $("elsewhere").hidden = elsewhere.size === 0;
-  write($("elsewhere"), `Groups of other machines of the fleet are listed there: ${[...elsewhere].join(", ")}`);
+  const unlisted = gateway.fleet.filter((one) => one.shards.length > 0 && one.trouble);
+  $("unlisted").hidden = unlisted.length === 0;
+  write($("unlisted"), unlisted.map((one) =>
+    `Groups of gateway ${one.name} at ${one.address} are missing or old: ${one.trouble}.`).join(" "));
   if (!gateway.readiness.is_ready) show("bad", `not ready: ${gateway.readiness.reasons.join("; ")}`);
   else if (!$("live").classList.contains("good")) show("good", "live");
 }

@@ -146,8 +146,10 @@ class KafkaLog:
         *,
         cluster_id: str | None = None,
         part: LogShard | None = None,
+        lease_ms: int = LEASE_MS,
     ) -> None:
-        """`part`: which part of a log in several partitions; None for a log in one."""
+        """`part`: which part of a log in several partitions; None for a log in one. `lease_ms`: how
+        long it may answer after a write."""
         self.id = "" if part is None else part.log_id or ""
         self.run_id = NO_RUN
         self._topic = topic
@@ -163,7 +165,7 @@ class KafkaLog:
             since=time.time_ns() // 1_000_000,
             run_id=NO_RUN if part is None or part.log_id is None else part.run_id,
         )
-        self._lease = Lease()
+        self._lease = Lease(lease_ms)
         self._content: Content | None = None
         self._record_bytes_max = 0 if part is None else part.record_bytes_max
         # Bounded by the number of hosted groups: each has at most one waiting batch.
@@ -285,7 +287,7 @@ class KafkaLog:
         claim_again_at_s = math.inf
         while not self._leaving:
             if not self._waiting:
-                with trio.move_on_after(LEASE_MS / 1000 / RENEWALS_PER_LEASE):
+                with trio.move_on_after(self._lease.length_ms / 1000 / RENEWALS_PER_LEASE):
                     await self._wanted.wait()
             self._wanted = trio.Event()
             writes = self._next_writes()
@@ -536,13 +538,14 @@ async def open_kafka_log(
     access: Access = PLAIN_ACCESS,
     *,
     cluster_id: str | None = None,
+    lease_ms: int = LEASE_MS,
 ) -> AsyncIterator[KafkaLog]:
     """Own the log during the block, which is cancelled if another gateway takes the log.
-    `cluster_id`: that of the cluster, None if it has none.
+    `cluster_id`: that of the cluster, None if it has none; `lease_ms`: see `KafkaLog`.
 
     Raises StateLogUnusable, StateLogError, StateLogTaken.
     """
-    kafka_log = KafkaLog(upstream, topic, access, cluster_id=cluster_id)
+    kafka_log = KafkaLog(upstream, topic, access, cluster_id=cluster_id, lease_ms=lease_ms)
     async with trio.open_nursery() as nursery:
         await nursery.start(kafka_log.run)
         yield kafka_log

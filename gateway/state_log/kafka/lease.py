@@ -7,7 +7,12 @@ confirm members that a new owner has timed out.
 import time
 
 LEASE_MS = 2_000
-"""Far shorter than the shortest session: a new owner restarts every session at full length."""
+"""Unless the settings say otherwise. Far shorter than the shortest session: a new owner restarts
+every session at full length."""
+LEASE_MS_MIN = 1_000
+"""The log has to be written several times in it."""
+LEASE_MS_MAX = 5_000
+"""Below the session in the group of a fleet: others take the shards of a silent gateway then."""
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """A clock that runs while the machine sleeps, where there is one."""
@@ -21,13 +26,13 @@ def now_ms() -> int:
 class Lease:
     """A lease that expires unless it is renewed."""
 
-    def __init__(self, length_ms: int = LEASE_MS) -> None:
-        self._length_ms = length_ms
+    def __init__(self, length_ms: int) -> None:
+        self.length_ms = length_ms
         self._until_ms = 0
 
     def renew(self, asked_ms: int) -> None:
         """A request sent at `asked_ms` (`now_ms`) confirmed that the log is ours."""
-        self._until_ms = max(self._until_ms, asked_ms + self._length_ms)
+        self._until_ms = max(self._until_ms, asked_ms + self.length_ms)
 
     def end(self) -> None:
         """End the lease: another gateway may own the log."""

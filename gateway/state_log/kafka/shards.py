@@ -24,6 +24,7 @@ from gateway.state_log.kafka.kafka_log import (
     log_config,
     lost_part,
 )
+from gateway.state_log.kafka.lease import LEASE_MS
 from gateway.state_log.kafka.reading import read_all
 from gateway.state_log.kafka.topic import add_partitions, count_partitions, make_or_check
 from gateway.state_log.kafka.transactions import transactional_id
@@ -96,14 +97,17 @@ class ShardPartitions:
         log_id: str | None,
         nursery: trio.Nursery,
         on_taken: OnTaken | None = None,
+        lease_ms: int = LEASE_MS,
     ) -> None:
         """`log_id`: None if nobody has claimed the first shard for this fleet yet. `nursery` fails
-        with StateLogTaken once another gateway has taken a shard, unless there is `on_taken`."""
+        with StateLogTaken once another gateway has taken a shard, unless there is `on_taken`.
+        `lease_ms`: see `KafkaLog`."""
         self._upstream, self._topic, self._access = upstream, topic, access
         self._cluster_id = cluster_id
         self._count = count
         self._log_id = log_id
         self._nursery, self._on_taken = nursery, on_taken
+        self._lease_ms = lease_ms
         self._record_bytes_max = 0
         self._open: dict[int, _Open] = {}
 
@@ -134,7 +138,12 @@ class ShardPartitions:
             record_bytes_max=self._record_bytes_max,
         )
         log = KafkaLog(
-            self._upstream, self._topic, self._access, cluster_id=self._cluster_id, part=part
+            self._upstream,
+            self._topic,
+            self._access,
+            cluster_id=self._cluster_id,
+            part=part,
+            lease_ms=self._lease_ms,
         )
         opened = _Open(log, trio.CancelScope())
         await self._nursery.start(self._run, shard, opened)
@@ -175,10 +184,11 @@ async def open_partitions(
     run_id: int = 0,
     needs_all: bool = False,
     on_taken: OnTaken | None = None,
+    lease_ms: int = LEASE_MS,
 ) -> AsyncIterator[ShardedLog]:
     """Own these shards during the block, which is cancelled if another gateway takes one of them
     and there is no `on_taken`. `log_id`: None in the first or only process, which claims the log,
-    and so makes `run_id`. `needs_all`: see `open_shards`.
+    and so makes `run_id`. `needs_all`: see `open_shards`; `lease_ms`: see `KafkaLog`.
 
     Raises StateLogUnusable, StateLogError, StateLogTaken.
     """
@@ -192,6 +202,7 @@ async def open_partitions(
             log_id=log_id,
             nursery=nursery,
             on_taken=on_taken,
+            lease_ms=lease_ms,
         )
         await partitions.make_or_check_topic()
         log = ShardedLog(partitions, member.shards, log_id or "", run_id)

@@ -70,16 +70,16 @@ async def test_a_group_is_found_opened_and_followed(tmp_path: Path) -> None:
         assert {url.split("/")[2] for url in page.requested} == {f"{HOST}:{stage.port}"}
 
 
-async def test_the_list_names_the_machines_that_have_other_groups(tmp_path: Path) -> None:
-    """Only gateways of the fleet that have shards."""
-    away = FLEET[0].model_copy(update={"address": "i:1", "is_here": False})
-    async with watched_page(tmp_path, FLEET[:1]) as (_stage, page):
+async def test_the_list_names_the_gateways_whose_groups_are_missing(tmp_path: Path) -> None:
+    """Only those that have shards."""
+    silent = [one.model_copy(update={"trouble": "no answer"}) for one in FLEET]
+    async with watched_page(tmp_path, (FLEET[0], silent[1])) as (_stage, page):
         await page.until("document.getElementById('gateway').textContent !== ''")
-        assert await page.run("document.getElementById('elsewhere').hidden")
-    async with watched_page(tmp_path, (*FLEET, away)) as (_stage, page):
-        await page.until("!document.getElementById('elsewhere').hidden")
-        text = await page.run("document.getElementById('elsewhere').textContent")
-        assert text.endswith("are listed there: i:1")
+        assert await page.run("document.getElementById('unlisted').hidden")
+    async with watched_page(tmp_path, tuple(silent)) as (_stage, page):
+        await page.until("!document.getElementById('unlisted').hidden")
+        text = await page.run("document.getElementById('unlisted').textContent")
+        assert text == "Groups of gateway a at h:1 are missing or old: no answer."
 
 
 async def test_a_link_shows_another_person_the_same(tmp_path: Path) -> None:

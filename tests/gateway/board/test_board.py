@@ -1,7 +1,8 @@
 """The board over real groups: what each line of it says while a group is rolled."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 import trio
@@ -17,6 +18,7 @@ from gateway.board.views import GroupLine
 from gateway.data_path.config import Limits
 from gateway.data_path.connection_limiter import ConnectionLimiter
 from gateway.groups.clock import Clock
+from gateway.groups.groups_elsewhere import GroupElsewhere, GroupsElsewhere
 from tests.gateway.board.test_lags import offsets_committed
 from tests.support.hosted_groups import GROUP, QUIET_S, HostedGroups, hosted_groups
 
@@ -74,6 +76,36 @@ async def test_a_mixed_group_says_whom_it_waits_for(autojump_clock: MockClock) -
     assert native.to_get == classic.to_give_up != {}
     assert any('"group_converted"' in event.line for event in events.events)
     assert events.last == events.events[-1].position
+
+
+async def test_groups_of_other_machines_are_listed_with_their_gateway(
+    autojump_clock: MockClock,
+) -> None:
+    """A later look gets them only if they have changed, and learns that one has gone."""
+    others = {"elsewhere": GroupElsewhere("b at i:1", "classic", "Stable")}
+
+    class Elsewhere:
+        async def list_groups(self) -> Mapping[str, GroupElsewhere]:
+            return others
+
+    async with watched_groups() as (groups, board):
+        board._elsewhere = cast(GroupsElsewhere, Elsewhere())
+        await groups.lone_classic_member(client_id="c-1")
+        first = await board.groups(since=0)
+        second = await board.groups(since=first.revision)
+        others["elsewhere"] = GroupElsewhere("b at i:1", "classic", "Empty")
+        third = await board.groups(since=second.revision)
+        others.clear()
+        fourth = await board.groups(since=third.revision)
+    assert [(line.group_id, line.gateway) for line in first.groups] == [
+        ("elsewhere", "b at i:1"),
+        (GROUP, None),
+    ]
+    line = first.groups[0]
+    assert (line.mode, line.state, line.policy, line.members) == ("elsewhere", "Stable", None, None)
+    assert second.groups == ()
+    assert [line.state for line in third.groups] == ["Empty"]
+    assert fourth.gone == ("elsewhere",)
 
 
 async def test_a_group_that_is_only_in_the_log_is_listed(autojump_clock: MockClock) -> None:

@@ -11,11 +11,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from gateway.board.reading import line_elsewhere
 from gateway.board.views import Events, GroupLine, GroupList, GroupPage, View
 from gateway.commands import dispatch, show_board
 from gateway.commands.list_layout import USUAL_LAYOUT
 from gateway.commands.show_board import KnownGroups
 from gateway.control.messages import (
+    AssessGroup,
     CommandRefused,
     DescribeGateway,
     DescribeGroup,
@@ -25,6 +27,7 @@ from gateway.control.messages import (
     Order,
     Question,
 )
+from gateway.groups.groups_elsewhere import GroupElsewhere
 from tests.gateway.board.test_terminal import ROLL, lines_of, page
 from tests.gateway.commands.test_show_gateways import FLEET, state
 from tests.support.fake_gateway import fake_gateway
@@ -43,6 +46,7 @@ class Gateway:
 
     def __init__(self) -> None:
         self.groups = {"orders-readers": ROLL, "other": page(group_id="other")}
+        self.fleet = FLEET
         self.asked: list[Question | Order] = []
 
     async def answer(self, command: Question | Order, _given_by: str) -> View:
@@ -62,8 +66,7 @@ class Gateway:
             case DescribeGateway():
                 gateway = state(0, (0, 1), 2, None).gateway
                 assert gateway is not None
-                away = FLEET[0].model_copy(update={"address": "i:1", "is_here": False})
-                view = gateway.model_copy(update={"fleet": (*FLEET, away)})
+                view = gateway.model_copy(update={"fleet": self.fleet})
             case _:
                 raise NotKnown("the gateway does not know this group")
         return view
@@ -76,18 +79,41 @@ async def run(folder: Path, *arguments: str, gateway: Gateway | None = None) -> 
         return await trio.to_thread.run_sync(command)
 
 
-async def test_a_list_names_the_machines_that_have_other_groups(
+async def test_a_list_names_the_gateways_whose_groups_are_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only gateways of the fleet that have shards. A pipe gets only the groups."""
-    assert await run(tmp_path, "groups") == 0
+    """Only those that have shards. A pipe gets only the groups."""
+    gateway, trouble = Gateway(), {"is_here": False, "trouble": "silent"}
+    gateway.fleet = tuple(one.model_copy(update=trouble) for one in FLEET)
+    assert await run(tmp_path, "groups", gateway=gateway) == 0
     written = capsys.readouterr()
-    assert written.err == "groups of other machines of the fleet are listed there: i:1\n"
-    async with fake_gateway(tmp_path, Gateway().answer):
+    missing = "groups of gateway a at h:1 are missing or old: silent"
+    assert written.err == f"groupferry: {missing}\n"
+    async with fake_gateway(tmp_path, gateway.answer):
         screen = await show_board._ListScreen(tmp_path, USUAL_LAYOUT).look()
-    lines = lines_of(screen(80, 24))
-    assert written.err.strip() in lines[-2]
+    lines = lines_of(screen(120, 24))
+    assert missing in lines[-2]
     assert len(lines) <= 24
+    assert await run(tmp_path, "groups") == 0
+    assert capsys.readouterr().err == ""
+
+
+async def test_a_group_of_another_machine_is_shown_with_its_gateway(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What only that gateway knows is a question mark, and its readiness is not asked for here."""
+    gateway = Gateway()
+    known = GroupElsewhere("b at i:1", "consumer", "Stable")
+    elsewhere = line_elsewhere("other", known).model_dump()
+    gateway.groups["other"] = page(**elsewhere)
+    assert await run(tmp_path, "groups", gateway=gateway) == 0
+    *_, line = capsys.readouterr().out.splitlines()
+    cells = ["other", "elsewhere", "consumer", "Stable", "?/?", "?", "p·s", "?"]
+    assert line.split() == [*cells, *["at", "the", "gateway", "b", "at", "i:1"]]
+    assert await run(tmp_path, "readiness", gateway=gateway) == FAILED  # of the other group
+    assert [one.group_id for one in gateway.asked if isinstance(one, AssessGroup)] == [
+        "orders-readers"
+    ]
 
 
 async def test_groups_are_listed_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,12 @@
 """Group requests at the processes of a fleet, which all run in this one, in front of the embedded
 cluster."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import trio
@@ -13,8 +14,12 @@ import trio
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from gateway.data_path.api_table import API_TABLE, ApiHandling
+from gateway.data_path.group_apis import GroupRequest
+from gateway.data_path.upstream import Upstream
 from gateway.fleet.fleet_state import SLOTS_FOLDER
 from gateway.fleet.member import SHARDS, FleetMember, broker_of, coordinator_id, is_coordinator
+from gateway.fleet.seated_member import FLEET_CLIENT_ID
+from gateway.groups.groups import Groups
 from gateway.observers.counts import AnswerCounts
 from gateway.requests import fleet_group_service
 from gateway.requests.fleet_group_service import FleetGroupService
@@ -41,7 +46,7 @@ from kafka_codecs.incremental_alter_configs import (
 )
 from kafka_codecs.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_codecs.list_config_resources import ListConfigResourcesRequest
-from kafka_codecs.list_groups import ListGroupsRequest
+from kafka_codecs.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from kafka_codecs.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kafka_codecs.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_codecs.streams_group_heartbeat import StreamsGroupHeartbeatRequest
@@ -73,6 +78,7 @@ class Scene:
     """The ports of all nodes of a fleet in front of a cluster of one broker."""
 
     bootstrap_port: int
+    upstream: tuple[str, int]
     ports: dict[int, int]
     members: list[FleetMember]
 
@@ -102,7 +108,7 @@ async def open_scene(folder: Path) -> AsyncIterator[Scene]:
             ):
                 nodes = await first.listeners()
                 ports = {node_id: address[1] for node_id, address in nodes.items()}
-                yield Scene(port, ports, members)
+                yield Scene(port, upstream.address, ports, members)
 
 
 async def test_a_client_finds_the_owner_of_its_group(tmp_path: Path) -> None:
@@ -294,6 +300,60 @@ async def test_a_group_is_listed_once(tmp_path: Path) -> None:
             coordinator_id(1, 1): [GROUPS[1]],
         }
         assert {broker_of(node_id) for node_id in lists} == {1}
+
+
+class ListingService(FleetGroupService):
+    """A process with one group, in front of a cluster with two."""
+
+    def __init__(self) -> None:
+        """Without what else it needs."""
+        self._member = FleetMember(slot=0, slots=1, shards=SHARDS)
+
+        async def all_ids() -> tuple[str, ...]:
+            return ("seen",)
+
+        self._groups = cast(Groups, SimpleNamespace(views=SimpleNamespace(all_ids=all_ids)))
+
+    async def _usual(self, request: GroupRequest) -> Struct:
+        listed = (
+            ListedGroup(group_id=one, protocol_type="") for one in ("seen", "never asked for")
+        )
+        return ListGroupsResponse(groups=tuple(listed))
+
+
+async def test_another_gateway_is_told_only_of_groups_that_operators_see_here() -> None:
+    """The cluster may have others, which no client has ever asked for."""
+    names = {}
+    for client_id in ("admin", FLEET_CLIENT_ID):
+        request = lone_request(ListGroupsRequest(), 2)
+        request.header = replace(request.header, client_id=client_id)
+        request.upstream = cast(Upstream, SimpleNamespace(is_at_coordinator_node=True))
+        answer = await cast(Awaitable[ListGroupsResponse], ListingService().answer(request))
+        names[client_id] = [group.group_id for group in answer.groups]
+    assert names == {"admin": ["seen", "never asked for"], FLEET_CLIENT_ID: ["seen"]}
+
+
+async def test_another_gateway_is_told_only_of_groups_that_clients_have_asked_for(
+    tmp_path: Path,
+) -> None:
+    """The cluster may have others, which operators do not see here either."""
+    never_seen, *_ = (
+        name for name in map("unseen-{}".format, range(99)) if MEMBER.slot_of(name) == 0
+    )
+    async with open_scene(tmp_path) as scene:
+        async with scene.connect(0) as connection:
+            await GroupClient(connection, GROUPS[0]).enter()
+        async with await BrokerConnection.open(*scene.upstream) as at_broker:
+            await GroupClient(at_broker, never_seen).enter()
+        names = {}
+        for client_id in ("admin", FLEET_CLIENT_ID):
+            opening = BrokerConnection.open(
+                HOST, scene.ports[coordinator_id(0, 1)], client_id=client_id
+            )
+            async with await opening as connection:
+                answer = await connection.ask(ListGroupsRequest(), 2)
+                names[client_id] = {group.group_id for group in answer.groups}
+    assert names == {"admin": {GROUPS[0], never_seen}, FLEET_CLIENT_ID: {GROUPS[0]}}
 
 
 def test_an_end_of_a_transaction_ends_no_commits() -> None:

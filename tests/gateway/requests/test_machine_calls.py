@@ -12,11 +12,11 @@ import trio
 from gateway.cluster.access import PLAIN_ACCESS
 from gateway.data_path.group_apis import GroupRequest
 from gateway.data_path.upstream import Upstream
-from gateway.fleet.seated_member import SeatedMember
+from gateway.fleet.seated_member import FLEET_CLIENT_ID, SeatedMember
 from gateway.fleet.table import FleetTable, GatewayAddress, Seat
 from gateway.hosting.answers import GroupApi, RefusalReason, code_for
 from gateway.requests import machine_calls
-from gateway.requests.machine_calls import CLIENT_ID, MachineCalls
+from gateway.requests.machine_calls import MachineCalls
 from gateway.requests.owner_calls import CALLS_MAX, OwnerAway
 from kafka_codecs import consumer_group_describe as described
 from kafka_codecs.apis import ApiKey
@@ -257,7 +257,7 @@ async def test_the_owner_describes_what_the_client_may_see() -> None:
         ]
         assert shown.groups[0].authorized_operations == OPERATIONS
         assert other.asked == [DescribeGroupsRequest(groups=("a",))]
-        assert other.client_ids == {CLIENT_ID}
+        assert other.client_ids == {FLEET_CLIENT_ID}
 
 
 async def test_a_refusal_of_the_gateways_own_user_is_not_the_clients() -> None:
@@ -418,7 +418,7 @@ async def test_who_is_asked_by_a_gateway_asks_no_other() -> None:
     message = DescribeGroupsRequest(groups=("a",))
     async with other_gateway() as other:
         request = request_of(message, 5)
-        request.header = replace(request.header, client_id=CLIENT_ID)
+        request.header = replace(request.header, client_id=FLEET_CLIENT_ID)
         with pytest.raises(OwnerAway):
             await other.calls.ask(OTHER, request, message)
         assert other.client_ids == set()

@@ -2,8 +2,9 @@
 
 import pytest
 
+from gateway.fleet.ownership import SESSION_TIMEOUTS_MS
 from gateway.state_log.kafka import lease as lease_module
-from gateway.state_log.kafka.lease import Lease
+from gateway.state_log.kafka.lease import LEASE_MS, LEASE_MS_MAX, Lease
 
 
 @pytest.fixture
@@ -16,7 +17,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_it_does_not_run_at_first() -> None:
     """The cluster has not confirmed it yet."""
-    assert not Lease().is_running
+    assert not Lease(LEASE_MS).is_running
+
+
+def test_the_longest_one_ends_before_others_take_the_shards_of_a_silent_gateway() -> None:
+    """They do so once its session in the group of the fleet has ended."""
+    assert min(SESSION_TIMEOUTS_MS) > LEASE_MS_MAX
 
 
 def test_it_counts_from_the_request(clock: list[int]) -> None:
