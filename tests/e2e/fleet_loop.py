@@ -45,7 +45,7 @@ from tests.support.clients import Client
 from tests.support.group_client import find_coordinator, fresh_group
 from tests.support.group_stage import PARTITIONS, GroupStage, on_kafka
 from tests.support.kafka_broker import KafkaCluster, running_kafka
-from tests.support.kafka_release import LISTENER_PROTOCOLS
+from tests.support.kafka_release import LISTENER_PROTOCOLS, kafka_release
 from tests.support.ports import free_port
 from tests.support.promises import PromiseBroken
 from tests.support.serve_process import ServeProcess, command
@@ -479,6 +479,10 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0, help="begin no round after it")
     parser.add_argument("--logs", type=Path, help="keep the logs of the gateways in this folder")
     options = parser.parse_args()
+    kafka_release(options.release)  # the private network leads to no server of packages
+    for clients, _count in KINDS:
+        for client in clients:
+            client.program()
     if not enter_private_network():
         sys.exit("this needs a network of its own: run it as root, or with unshare --map-root-user")
     with open_surroundings(options.release) as surroundings:
