@@ -5,6 +5,7 @@ Everything here blocks and belongs in a thread.
 
 import time
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import (
@@ -23,7 +24,7 @@ READ_SILENCE_S = 10.0
 """A cluster that is silent for this long counts as unreadable."""
 FETCH_WAIT_MS = 10
 """How long a broker waits for more records at the end of the log."""
-_AT_A_TIME, _AT_A_TIME_S = 1_000, 0.1
+_AT_A_TIME, _AT_A_TIME_S = 1_000, 0.01
 _UNKNOWN = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION})
 """Not every broker knows a new topic or partition at once."""
 _NO_GROUP = "groupferry-state-log"
@@ -53,6 +54,10 @@ def read_all(
     reached, give_up_at = [OFFSET_INVALID], time.monotonic() + READ_SILENCE_S
     unread = set(partitions)
     try:
+        # librdkafka asks for the beginning of a partition whose leader it does not know half a
+        # second later, however soon it learns the leader.
+        with suppress(KafkaException):
+            consumer.list_topics(topic, READ_SILENCE_S)
         consumer.assign(beginnings)
         while time.monotonic() < give_up_at:
             for message in consumer.consume(_AT_A_TIME, _AT_A_TIME_S):

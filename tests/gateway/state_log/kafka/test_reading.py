@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -19,10 +19,16 @@ class SlowConsumer:
 
     now_s = 0.0
 
+    calls: ClassVar[list[str]] = []
+
     def __init__(self, _config: object) -> None:
         self._position = 0
 
-    def assign(self, _partitions: object) -> None: ...
+    def list_topics(self, topic: str, _timeout_s: float) -> None:
+        self.calls.append(f"metadata of {topic}")
+
+    def assign(self, _partitions: object) -> None:
+        self.calls.append("assign")
 
     def close(self) -> None: ...
 
@@ -45,3 +51,15 @@ def test_a_cluster_is_not_silent_while_there_is_more_to_read(
     with pytest.raises(StateLogError, match="the cluster does not answer"):
         list(read_all({}, topic="t", partitions=(0,)))
     assert SlowConsumer.now_s > HIDDEN * 0.6 * READ_SILENCE_S
+
+
+def test_the_leaders_are_known_before_the_beginnings_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise librdkafka waits for half a second, and a new owner reads each shard twice."""
+    monkeypatch.setattr(reading, "Consumer", SlowConsumer)
+    monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=lambda: SlowConsumer.now_s))
+    SlowConsumer.calls.clear()
+    with pytest.raises(StateLogError):
+        list(read_all({}, topic="t", partitions=(0,)))
+    assert SlowConsumer.calls == ["metadata of t", "assign"]
