@@ -375,7 +375,7 @@ def _describe_start(address: Address, cluster: Cluster, previous_run: int | None
 async def _record_run(state_log: StateLog, now_ms: int) -> int | None:
     """Store that this run has started, if the log has a place for it. Returns the one before."""
     if isinstance(state_log, ShardedLog) and not state_log.open_shards:
-        return None  # others serve the shards of this process as yet
+        return None  # other processes still serve the shards of this one
     return await record_run(state_log, now_ms)
 
 
@@ -415,9 +415,9 @@ def _tell_end(
 
 
 def _was_asked_to_end(error: BaseException) -> bool:
-    """Whether this is only a cancellation that somebody wanted. A task that fails, such as the one
-    whose state log another gateway takes, cancels those beside it: the source is their nursery. Any
-    other source is an end that was wanted, also a deadline, for one within may pass just then."""
+    """Whether this is only a cancellation that was wanted. A task that fails, such as the one whose
+    state log another gateway takes, cancels its siblings: the source is their nursery. Any other
+    source is an end that was wanted, also a deadline, for one within may pass just then."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_was_asked_to_end, error.exceptions))
     return isinstance(error, trio.Cancelled) and error.source != "nursery"

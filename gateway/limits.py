@@ -1,5 +1,5 @@
 """The totals of the gateway: what all clients together may take of it. Each owner, a user or an
-address, has a share, so that nobody takes what others need.
+address, has a share, so that none takes what others need.
 
 A bound of one thing, such as a request, a connection or a group, is no total: it is stated where it
 is checked. A test finds every limit in the code that is neither.
@@ -21,7 +21,7 @@ class Share(Enum):
     GROUPS = "that of its groups"
     """What is counted belongs to groups, of which each owner has its share."""
     TURNS = "its turn"
-    """Whoever comes first has its turn first, and gives its place back soon."""
+    """First come, first served; each gives its place back soon."""
     SPEED = "none: it saves time only"
     """Without a place, work takes longer and has the same result."""
     CLUSTER = "none: clients add nothing to it"
@@ -39,7 +39,7 @@ class Total:
     counts: str
     share: Share
     beyond: str
-    """What happens to whoever wants more."""
+    """What happens to an owner that wants more."""
 
 
 TOTALS = (

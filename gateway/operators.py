@@ -74,7 +74,7 @@ class OperatorsConfig:
 
 
 NO_OPERATORS = OperatorsConfig()
-"""Nobody watches."""
+"""No one watches."""
 
 
 class Operators:
@@ -134,7 +134,8 @@ class Operators:
             journal.listen(self._board.take)
 
     async def watch_lag(self) -> None:
-        """Watch how far groups are behind, until cancelled. Nothing is asked if nobody watches."""
+        """Watch how far groups are behind, until cancelled. Nothing is asked while no one
+        watches."""
         if self._config != NO_OPERATORS:
             await LagWatch(
                 self._board.lags,

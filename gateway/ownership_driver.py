@@ -244,7 +244,7 @@ class OwnershipDriver:
         await self.leave_group()  # before the ports refuse
 
     async def leave_group(self) -> None:
-        """End the membership, so that nobody waits for the end of the session."""
+        """Leave the group, so that the others need not wait for the end of the session."""
         self._membership.cancel()
         request = self._ownership.leave_group()
         with trio.move_on_after(GOODBYE_S), suppress(UpstreamError):
@@ -254,8 +254,8 @@ class OwnershipDriver:
     # -- the neighbour ---------------------------------------------------------------------------
 
     async def _watch_neighbour(self) -> None:
-        """Remove a gateway whose port refuses from the group, so that nobody waits for the end of
-        its session. Each looks at the one with the next slot."""
+        """Remove a gateway whose port refuses from the group, so that the others need not wait for
+        the end of its session. Each looks at the one with the next slot."""
         refusals, watched = 0, ""
         while True:
             await trio.sleep(PROBE_INTERVAL_S)
@@ -290,7 +290,7 @@ class OwnershipDriver:
 
 
 async def refuses(seat: Seat) -> bool:
-    """Whether nobody listens at the address of a coordinator node of this gateway."""
+    """Whether no process listens at the address of a coordinator node of this gateway."""
     port = min(seat.node_ports.values())
     with trio.move_on_after(PROBE_TIMEOUT_S):
         try:

@@ -399,7 +399,7 @@ class Settings(BaseModel):
     group_replacement_grace_ms: _Delay = Field(
         3_000,
         description="how long the slot of a member that left is kept for its replacement, before"
-        " other members hear of it, and three times as long if they would all have to rejoin; 0:"
+        " other members are told, and three times as long if they would all have to rejoin; 0:"
         " not at all",
     )
     group_temporary_assignment_ms: _Delay = Field(

@@ -29,7 +29,7 @@ from gateway.state_log.kafka.shards import (
 log = structlog.get_logger()
 
 CHECK_TIMEOUT_S = 10.0
-"""The limit for the questions about permissions and limits of connections. The start goes on
+"""The limit for the questions about permissions and limits of connections. The start continues
 without what has not been answered by then."""
 
 MANY_COORDINATOR_NODES = 64

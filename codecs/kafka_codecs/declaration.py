@@ -36,7 +36,7 @@ class Entity(Enum):
     TOPIC_ID = auto()
     TRANSACTIONAL_ID = auto()
     CONFIG_RESOURCE = auto()
-    """A resource of the kind that the field `resource_type` beside it says."""
+    """A resource of the kind that its sibling field `resource_type` says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ class SaslAuthenticateRequest(Struct):
 
 @message(ApiKey.SASL_AUTHENTICATE, versions=range(3))
 class SaslAuthenticateResponse(Struct):
-    """The broker's token. It may be a step of an exchange that goes on."""
+    """The broker's token. It may be one step of a longer exchange."""
 
     error_code: Int16 = 0
     error_message: str | None = None

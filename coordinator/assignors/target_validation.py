@@ -30,7 +30,7 @@ def flaw_in(changed: Target, computation: Computation, topics: Topics) -> str:
                 return f"the partition {which} went to both {other_id!r} and {member_id!r}"
     if len(owners) == sum(computation.partition_counts.values()):
         return ""
-    return f"the partition {_first_missing(owners, computation, topics)} went to nobody"
+    return f"the partition {_first_missing(owners, computation, topics)} was assigned to no member"
 
 
 def _first_missing(owners: dict[Partition, str], computation: Computation, topics: Topics) -> str:

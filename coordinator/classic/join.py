@@ -65,8 +65,8 @@ def join(step: StepBuilder, event: JoinGroupReceived, *, epoch_before: int) -> N
     The first JoinGroup without an id creates a missing group. DEV D55: a refused JoinGroup does
     not, because it would leave an empty group behind for every name that a client tries.
 
-    DEV D88: the generations go on from the epoch of the consumer group that this one replaces, so
-    that a late request of an earlier member never states an epoch of a present one.
+    DEV D88: the generations continue from the epoch of the consumer group that this one replaces,
+    so that a late request of an earlier member never states an epoch of a present one.
     """
     was_nothing = step.state.group is None and not step.records
     if step.state.group is None:

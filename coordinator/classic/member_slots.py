@@ -1,7 +1,7 @@
 """Keeps the slot of a member that left a classic group, for its replacement (rule 3.16, DEV D77).
 
 The member is removed, but no rebalance begins. A client with the same client id and host that joins
-within the grace, by either protocol, gets what the member was assigned, and nobody else is told
+within the grace, by either protocol, gets what the member was assigned, and no other member is told
 anything. Any rebalance ends all slots.
 """
 
@@ -26,8 +26,8 @@ def leaver_with_slot(step: StepBuilder, event: LeaveGroupReceived) -> ClassicGro
     """The member that leaves at its own request, alone in it, and may have left for a moment.
 
     A static member has its slot by its instance id anyway. In a rebalance the others rejoin in any
-    case, and without other members nobody is spared. If the member has to rejoin, its successor
-    would not know, and what it gave up would stay idle.
+    case, and without other members there is no one to spare. If the member has to rejoin, its
+    successor would not know, and what it gave up would stay idle.
     """
     group = step.classic
     if len(event.members) != 1 or not event.members[0].comes_back:

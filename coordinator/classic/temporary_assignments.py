@@ -40,7 +40,8 @@ CANDIDATES_MAX = 100
 
 
 def grace_over(step: StepBuilder, member_id: str) -> None:
-    """Nobody has taken the slot of a member that left, or the temporary assignment is over."""
+    """No replacement has taken the slot of a member that left, or the temporary assignment is
+    over."""
     slot = step.state.member_slots[member_id]
     left = slot.member
     assert isinstance(left, ClassicGroupMember)

@@ -129,7 +129,8 @@ def _take_over(
         bump_epoch_if_needed(step, EpochCause.MEMBER_REMOVED)
     if may_have_departed(step, member_id):
         # DEV D68: the instance had this id in this epoch already. Its client may not know that it
-        # was replaced meanwhile, and would go on where it was. The new member needs another epoch.
+        # was replaced meanwhile, and would continue where it was. The new member needs another
+        # epoch.
         due_at_ms = target_due_at_ms(group, step.config, step.now_ms)
         if step.config.roll_policy.is_paused or step.now_ms < due_at_ms:
             raise GroupError(

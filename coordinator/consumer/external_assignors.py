@@ -1,8 +1,8 @@
 """Has a target computed by an assignor outside the engine (rule 9.6, DEV D86).
 
-The engine says what the target is computed from and goes on with the target that it has. The result
-comes in a later step, and is installed even if the group has changed meanwhile, so that the group
-always makes progress. One computation per group is under way at a time.
+The engine says what the target is computed from and keeps the target that it has meanwhile. The
+result comes in a later step, and is installed even if the group has changed meanwhile, so that the
+group always makes progress. One computation per group is under way at a time.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ REASON_CHARS_MAX = 500
 def delegate(
     step: StepBuilder, assignor: str, spec: GroupSpec, *, is_members: bool = False
 ) -> None:
-    """Ask for a target. It is computed from a copy of the group, which goes on changing."""
+    """Ask for a target. It is computed from a copy of the group, which keeps changing."""
     group = step.consumer
     wait_for_target(step)
     computation = Computation(
@@ -101,8 +101,8 @@ def _write_target(
     computation: Computation,
 ) -> None:
     """Write what differs. A member that left meanwhile loses its share, unless another has its
-    instance id now. One that joined meanwhile waits for the next target, which is due at once if
-    nobody else needs it: the replacement of a static member may have changed its instance id."""
+    instance id now. One that joined meanwhile waits for the next target, which is due at once if no
+    other member needs it: the replacement of a static member may have changed its instance id."""
     group = step.consumer
     shares: dict[str, tuple[frozenset[Partition], AssignmentMetadata | None]] = {}
     has_orphans = False

@@ -21,7 +21,7 @@ def bump_epoch_if_needed(step: StepBuilder, cause: EpochCause | None) -> None:
 
 
 def wait_for_target(step: StepBuilder) -> None:
-    """Let the members go on until there is a new target.
+    """Let the members continue until there is a new target.
 
     A group that was upgraded during its first classic rebalance has none yet. Its members cannot
     wait at epoch 0, which means to join, so the group begins as a new one does (rule 3.5).

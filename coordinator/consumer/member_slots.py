@@ -6,7 +6,7 @@ client with the same client id and host that joins meanwhile gets that target. O
 the grace, or any new target before it, treats the member as one that has just left (see
 `temporary_assignments.py` for what may happen in between).
 
-A slot grants nothing: its partitions are free, but nobody else's target has them.
+A slot grants nothing: its partitions are free, but no other member's target has them.
 """
 
 from dataclasses import replace
@@ -29,8 +29,8 @@ def may_keep_slot(step: StepBuilder, member_id: str) -> bool:
     """Whether only the replacement of this member needs to learn that it leaves.
 
     Outside a roll it is not expected back. A static member has its slot anyway. With a target due,
-    the others hear of that one. Without other members, nobody is spared. The topics of a regular
-    expression are forgotten with its last subscriber.
+    the others hear of that one. Without other members there is no one to spare. The topics of a
+    regular expression are forgotten with its last subscriber.
     """
     group, member = step.consumer, step.consumer.members[member_id]
     return (

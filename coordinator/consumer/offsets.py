@@ -56,7 +56,7 @@ def check_fetch(step: StepBuilder, event: OffsetFetchReceived) -> None:
     DEV D28: a classic member may send its member id without an epoch, as @platformatic/kafka does;
     Kafka answers ILLEGAL_GENERATION. Up to v8 a fetch has no member id and is not checked.
 
-    DEV D80: an older epoch suffices as for a commit. Nobody else can have committed a partition
+    DEV D80: an older epoch suffices as for a commit. No other member can have committed a partition
     that the member has held since then, so the offset is as good as at the member's own epoch.
     """
     group = step.consumer

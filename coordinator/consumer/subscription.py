@@ -65,7 +65,7 @@ def _cause(group: ConsumerGroup, before: Member | None, after: Member) -> EpochC
 
     DEV D66: a change of the rack bumps the epoch, as in Kafka 4.4 (KAFKA-20909).
     """
-    # Without native members nobody can run them: the group turns classic with the shares it has.
+    # Only native members could run them: the group turns classic with the shares it has.
     says_more = before is not None and before.client_assignors != after.client_assignors
     if says_more and group.native_count:
         return EpochCause.ASSIGNOR_CHANGED

@@ -1,9 +1,9 @@
 """Assigns to one member what another one had that left, until its replacement comes (rule 3.18).
 
-DEV D85: in a roll whoever leaves comes back, if not within the grace. Its partitions then need an
-owner meanwhile, but to distribute them disturbs many members once it is back. One temporary owner
-therefore has them all, and nobody else is told anything. A native one gives up nothing of its own
-for that; a classic one rejoins, so it is chosen only where no member is native.
+DEV D85: in a roll a member that leaves comes back, if not within the grace. Its partitions then
+need an owner meanwhile, but to distribute them disturbs many members once it is back. One temporary
+owner therefore has them all, and no other member is told anything. A native one gives up nothing of
+its own for that; a classic one rejoins, so it is chosen only where no member is native.
 
 A temporary assignment is a target like any other: written at a new epoch, and reconciled. Any
 computed target ends it.

@@ -48,7 +48,7 @@ def schedule(step: StepBuilder) -> None:
 
 
 def _may_downgrade_now(step: StepBuilder) -> bool:
-    """DEV D85: whether nobody is on the way to a target. To wait for them spares the others a
+    """DEV D85: whether no member is still moving to a target. To wait for them spares the others a
     rebalance."""
     group = step.consumer
     return (

@@ -72,8 +72,8 @@ def downgrade_by_replacement(
 
     DEV D9, D10: no rebalance follows if every member has its target. Otherwise some member still
     lacks partitions, and the joiner waits in the rebalance like the others. A member that has not
-    synced yet would name the protocol of its own JoinGroup. DEV D81: nor does the group stay
-    uneven. A member with an older epoch (DEV D79) goes on with that one.
+    synced yet would name the protocol of its own JoinGroup. DEV D81: the group does not stay uneven
+    either. A member with an older epoch (DEV D79) keeps that one.
     """
     held = dict(step.consumer.assignments)
     without_rebalance = is_at_rest(step) and not may_be_uneven(step)
@@ -134,7 +134,7 @@ def _become_classic(
     group = step.consumer
     remaining = {id_: m for id_, m in group.members.items() if id_ not in causes}
     protocol = select_protocol([m.classic.protocols for m in remaining.values() if m.classic])
-    # Until they rejoin, members with an older epoch go on with that one (DEV D79), or are told to
+    # Until they rejoin, members with an older epoch keep that one (DEV D79), or are told to
     # rejoin without losing their partitions (DEV D8), also after a restart.
     epochs = {member_id: group.assignments[member_id].member_epoch for member_id in remaining}
     older_epochs = {
@@ -202,7 +202,7 @@ def _classic_group_member(
 
 def delete_consumer_group(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
     """Write tombstones in order of dependency, those of the group last (rule 8.3). Members without
-    a cause go on in a classic group."""
+    a cause remain, in a classic group."""
     group = step.consumer
     for member_id in list(group.members):
         stop_timers(step, member_id)

@@ -22,7 +22,7 @@ from coordinator.interface.records import EpochCause, GroupEpoch, RemovalCause
 
 
 def leave(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
-    """Remove these members at their own request, or an admin's. The others hear of it at once,
+    """Remove these members at their own request, or an admin's. The others are told immediately,
     unless the group is being rolled and the member may return within the grace (DEV D77)."""
     own_wish = all(cause is RemovalCause.LEFT for cause in causes.values())
     member_id = next(iter(causes))
@@ -37,8 +37,8 @@ def leave(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
 
 
 def grace_over(step: StepBuilder, member_id: str) -> None:
-    """Nobody has taken the slot of a member that left. Another member gets its partitions for a
-    time, or else the others hear of it now."""
+    """No replacement has taken the slot of a member that left. Another member gets its partitions
+    for a time, or else the others are told now."""
     slot = step.state.member_slots[member_id]
     if slot.reassigned or not assign_temporarily(step, member_id):
         end_slot(step, member_id)

@@ -103,7 +103,7 @@ def enter_consumer_group(step: StepBuilder, event: ConsumerHeartbeatReceived) ->
 
 
 def _replace_empty_group(step: StepBuilder, generation: int) -> None:
-    """DEV D88: the epochs go on from the generation, so that a late request of an earlier member
+    """DEV D88: the epochs continue from the generation, so that a late request of an earlier member
     never states an epoch of a present one."""
     remove_classic_group(step)
     if generation > 0:
@@ -163,8 +163,8 @@ def _upgrade(step: StepBuilder, group: ClassicGroup, event: ConsumerHeartbeatRec
 
 
 def _supports(event: ConsumerHeartbeatReceived, protocol: str, config: GroupConfig) -> bool:
-    """Whether the joiner goes on with the assignor of the classic group, and reads what that says
-    to its members (rule 9.7)."""
+    """Whether the joiner supports the assignor of the classic group, and reads the user data that
+    it sends to its members (rule 9.7)."""
     return config.client_side_assignors and any(
         assignor.name == protocol and assignor.minimum_version == CLASSIC_VERSION
         for assignor in event.client_assignors or ()
@@ -244,7 +244,7 @@ def _check_allowed(step: StepBuilder, group: ClassicGroup) -> None:
 
 
 def group_obstacles(protocol_type: str | None, members: int, config: GroupConfig) -> Iterator[str]:
-    """Why a classic group cannot become a consumer group, whoever its members are."""
+    """Why a classic group cannot become a consumer group, whatever its members support."""
     refusals = (
         (
             not config.consumer_migration_policy.allows_upgrade,

@@ -90,7 +90,7 @@ def _runs(offer: AssignorOffer, in_use: VersionsInUse) -> bool:
 
 def overlap(own_offers: AssignorOffers, others: Iterable[AssignorOffers]) -> bool:
     """Whether a member's versions overlap with those of another member, for an assignor that both
-    support. True if it shares no assignor with anybody."""
+    support. True if it shares no assignor with another member."""
     by_name = {offer.name: offer for offer in own_offers}
     is_sharing = False
     for offers in others:

@@ -1,7 +1,7 @@
 """What the rules of both kinds of group share about the slots of members that left (rule 3.16).
 
-A slot is kept for a *grace*. Where everybody else would have to rejoin, it is kept for longer: a
-member that leaves and comes back makes all members rejoin twice.
+A slot is kept for a *grace*. Where every other member would have to rejoin, it is kept for longer:
+a member that leaves and comes back makes all members rejoin twice.
 """
 
 from collections.abc import Iterable

@@ -13,7 +13,7 @@ from coordinator.interface.records import Member
 from coordinator.interface.volatile_records import DynamicMemberLeft, ProtocolChanged
 
 ANNOUNCED_ROLL_PAUSE_MS_MAX = 3_600_000
-"""How long a roll that an operator has announced goes on without a step."""
+"""How long a roll that an operator has announced lasts without a step."""
 
 
 def is_rolled(state: GroupState, config: GroupConfig, now_ms: int) -> bool:

@@ -1,7 +1,7 @@
 """Taking over a classic group that another coordinator has served (rule 2.11).
 
-The members go on without noticing: with the same ids, generation, leader and assignments. The
-gateway makes sure that the other coordinator serves nobody any more, see
+The members continue without noticing: with the same ids, generation, leader and assignments. The
+gateway makes sure that the other coordinator no longer serves any member, see
 `gateway/docs/adoption.md`. DEV D70: in Kafka a group only moves between brokers that share a log.
 """
 

@@ -166,7 +166,7 @@ def _check_no_stray_commit(step: StepBuilder, partitions: frozenset[Partition] |
     """Raises GroupError COORDINATOR_LOAD_IN_PROGRESS while the cluster may still store a stray
     commit of these partitions: its answer was lost, or its member has joined again, or is gone and
     another one (such as a static member's new incarnation) has the partitions, or it named no
-    member and the group has members by now."""
+    member and the group now has members."""
     if partitions is not None and not any(map(step.state.committing.__contains__, partitions)):
         return
     group = step.state.group

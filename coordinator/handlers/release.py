@@ -46,7 +46,7 @@ _TOLD_TO_REJOIN = (HeartbeatReceived, SyncGroupReceived, OffsetCommitReceived)
 
 
 def may_begin(state: GroupState) -> bool:
-    """Whether it is certain who may hold partitions, and nobody waits for a rebalance. In a
+    """Whether it is certain who may hold partitions, and no member waits for a rebalance. In a
     consumer group that is so at any time."""
     match state.group:
         case ClassicGroup() as group if group.members:

@@ -117,7 +117,7 @@ REASONS_TO_STAY_AWAY = (
     "consumer poll timeout has expired.",
     "the consumer unsubscribed from all topics",
 )
-"""What Java's consumer says when its process goes on without the group."""
+"""What Java's consumer says when its process continues without the group."""
 
 
 @value()
@@ -383,7 +383,7 @@ class AdoptionMoved:
 
 @value()
 class AdoptionEnded:
-    """The other coordinator's group is held for this one, and its members go on here."""
+    """The other coordinator's group is held for this one, and its members continue here."""
 
 
 @value()

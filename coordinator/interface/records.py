@@ -153,10 +153,10 @@ class AdoptionState:
     """A classic group of another coordinator that this one is about to take over."""
 
     group: ClassicGroupValue
-    """The group as it goes on here: its generation, leader, members and assignments."""
+    """The group as it continues here: its generation, leader, members and assignments."""
     lock_generation: int | None = None
-    """The other coordinator's generation in which only one member is left there, which admits
-    nobody else. None until then."""
+    """The other coordinator's generation in which only one member is left there, which admits no
+    other member. None until then."""
 
 
 @value()

@@ -1,4 +1,4 @@
-"""Declares what crosses the engine's border: values that nobody changes."""
+"""Declares what crosses the engine's border: immutable values."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -279,7 +279,7 @@ class GrantMoved:
 @value(kw_only=False)
 class MemberSlot:
     """The slot of a member that left: what it had, for a replacement (deviation D77). After a load
-    nobody knows the member any more, and nobody may take its slot."""
+    the member is no longer known, and no replacement may take its slot."""
 
     member: Member | ClassicGroupMember | None
     """A member of the group's kind."""

@@ -129,8 +129,8 @@ def _answer(
 
 
 def _stays_uneven(step: StepBuilder, before: Member) -> bool:
-    """Whether the member has made the group native, nobody has to be spared (rule 9.4), and no new
-    target is due."""
+    """Whether the member has made the group native, no eager member has to be spared (rule 9.4),
+    and no new target is due."""
     group = step.consumer
     has_turned_native = before.is_classic and not group.phases
     return has_turned_native and group.assignment_epoch == group.epoch and may_be_uneven(step)
@@ -148,8 +148,8 @@ def _awaits_acknowledgement(
 
     DEV D53: an assignment that changes without the epoch is repeated until the member states that
     it owns exactly that. The answer may be lost, and nothing else would reveal it; a join may even
-    be late, so that nobody waits for its answer. An assignment that changes with the epoch needs no
-    repetition: a member that states the new epoch has received the answer.
+    be late, and its client no longer waits for the answer. An assignment that changes with the
+    epoch needs no repetition: a member that states the new epoch has received the answer.
 
     DEV D67: a partition may be revoked before the member acknowledged it, or even received it. The
     member then sees no change and acknowledges nothing, so it must state what it owns. DEV D90: so

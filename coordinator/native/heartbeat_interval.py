@@ -1,6 +1,6 @@
 """When a native member has to send its next heartbeat (rule 3.17, DEV D78).
 
-A member hears of a change only at its heartbeats, and a move takes several. In Kafka the interval
+A member learns of a change only at its heartbeats, and a move takes several. In Kafka the interval
 is always the group's. Here it is shorter while the group moves.
 """
 
@@ -36,7 +36,7 @@ def next_interval_ms(
         return usual_ms
     if ANSWER_TIMES_PER_INTERVAL * calls_within_ms > short_ms:
         # A heartbeat waits behind other calls on its connection, a commit for example. A client
-        # that has given it up does not hear of a longer interval.
+        # that has given it up does not learn of a longer interval.
         return usual_ms
     answered_ms = ANSWER_TIMES_PER_INTERVAL * answers_within_ms
     return min(usual_ms, max(short_ms, answered_ms))

@@ -34,7 +34,7 @@ def leave(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
     grant = group.grants.get(event.member_id)
     if grant is not None and event.connection < grant.connection:
         # DEV D25: the request has waited on a connection that its client has given up, and joined
-        # again since. Nobody reads the answer.
+        # again since. The client does not read the answer.
         raise GroupError(ErrorCode.FENCED_MEMBER_EPOCH, JOINED_AGAIN)
     if event.member_epoch != STATIC_LEAVE_EPOCH:
         fence.leave(step, {event.member_id: RemovalCause.LEFT})

@@ -54,8 +54,8 @@ def _has_heard(grant: Grant | None, event: ConsumerHeartbeatReceived) -> bool:
     It has if it states a later epoch, or wrote on the same connection after the answer had been
     sent. On another connection, the answer may have been lost. The client then gets it again, and
     its next statement counts, also on a connection that was opened after the first had arrived. On
-    any other connection, both may be late: their client may have gone on to a third one, which can
-    be older than theirs.
+    any other connection, both may be late: their client may have moved to a third one, which can be
+    older than theirs.
     """
     if grant is None or event.member_epoch > grant.member_epoch:
         return True

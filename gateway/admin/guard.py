@@ -26,7 +26,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PROBES = frozenset({"/livez", "/readyz"})
-"""What anybody may ask."""
+"""What a client may ask without a token."""
 LOOKS = frozenset({"GET", "HEAD"})
 """The methods of requests that change nothing."""
 HEADERS = {

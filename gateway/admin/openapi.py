@@ -130,7 +130,7 @@ def description() -> dict[str, Any]:
                 " missing.",
                 "text/event-stream",
                 _query("group_id", "Only events of this group.", _GROUP_ID),
-                _query("after", "The id after which to go on.", _TEXT),
+                _query("after", "The id after which to continue.", _TEXT),
                 {
                     "name": "Last-Event-ID",
                     "in": "header",

@@ -80,7 +80,7 @@ def _explain_rest(
 
 
 def last_step(step: StepEnded | None) -> str | None:
-    """What the latest step did cost, beside Kafka's own migration; None before the first one."""
+    """What the latest step cost, compared with Kafka's own migration; None before the first one."""
     if step is None:
         return None
     others = step.members_disturbed

@@ -1,6 +1,6 @@
 """Which groups are shown differently since an earlier look at the list. Pure.
 
-Whoever watches all groups looks once a second, and most of them have not changed.
+A watcher of all groups asks once a second, and most of them have not changed.
 """
 
 from collections import deque

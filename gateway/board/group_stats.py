@@ -120,8 +120,8 @@ class GroupStats:
         self.last_ms = max(now_ms, self.last_ms)
 
     def end_rebalance(self, now_ms: int, state: str) -> float | None:
-        """The length in seconds of a rebalance that has ended by now. Events are told just before
-        the group moves, so its state counts from the next moment on."""
+        """The length in seconds of a rebalance that has ended. Events are told just before the
+        group moves, so its state counts from the next moment on."""
         is_over = state in _AT_REST or state in _EMPTY
         since_ms = self._rebalances_since_ms
         if since_ms is None or not is_over or now_ms <= self._changed_ms:

@@ -61,7 +61,7 @@ class GroupLag:
     """The lag that partitions had when they came to be counted, or no longer were: what has changed
     `total` though no consumer did. As of the latest look, like the history."""
     consumed: int = 0
-    """The records that commits have gone on by, since this process watches the group."""
+    """The records by which commits have advanced since this process watches the group."""
     looked_ms: int | None = None
     """When the last turn was complete: the cluster had told the end of each of its partitions."""
     history: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))

@@ -216,7 +216,7 @@ def _hosted_fields(
 
 
 def _cluster_fields(snapshot: GroupSnapshot, group: ClusterGroup) -> dict[str, Any]:
-    """What a forwarded group has without an owner, or twice, is for nobody here to measure."""
+    """The gateway cannot measure which partitions of a forwarded group have no owner, or two."""
     return {
         "type": group.kind,
         "state": group.state,

@@ -1,7 +1,7 @@
-"""The latest events of this process, as the JSON lines that the files have, for whoever watches.
+"""The latest events of this process, as the JSON lines that the files have, for watchers.
 
 A position grows by one with each event of this process, whatever its group. A watcher that knows
-the last position it has seen can go on from there as long as the event after it is still here.
+the last position it has seen can continue from there as long as the event after it is still here.
 """
 
 from collections import deque
@@ -55,7 +55,7 @@ class RecentEvents:
 
     def _silence_last_of(self, group_id: str | None) -> None:
         """The next sentence stands for the last one of this group as well. Both are of one
-        decision, so nobody has seen the last one yet."""
+        decision, so no watcher has seen the last one yet."""
         for back in range(1, len(self._kept) + 1):
             event = self._kept[-back]
             if event.group_id == group_id and event.sentence:

@@ -93,7 +93,7 @@ class _Column(NamedTuple):
     """What sorts by it. Figures sort downwards, and those that are not known come last."""
     is_cut: bool = False
     is_wrapped: bool = False
-    """Whether it goes on in further lines: what it decides may come last."""
+    """Whether it continues on further lines: what it decides may come last."""
 
 
 def _downwards(figure: float | None) -> float:
@@ -440,7 +440,7 @@ def _pending(member: MemberLine) -> str:
 
 
 class _Wrapped:
-    """A cell that goes on in a second and a third line before it is cut."""
+    """A cell that continues on a second and a third line before it is cut."""
 
     def __init__(self, text: str) -> None:
         self._text = Text(escape(text))

@@ -23,7 +23,7 @@ class GroupLine(View):
     group_id: str
     mode: Literal["hosted", "adopting", "releasing", "forwarded", "elsewhere", "unknown"]
     """Who answers for the group: this gateway, soon this gateway, soon the cluster, the cluster,
-    another gateway, or nobody as long as the cluster does not say who is in the group."""
+    another gateway, or no coordinator as long as the cluster does not say who is in the group."""
     gateway: str | None = None
     """The name and address of the gateway on another machine of the fleet that has the group. It
     has told the state and the type, and this one knows no more; null of every other group."""
@@ -39,7 +39,7 @@ class GroupLine(View):
     assignment_epoch: int | None
     """The epoch of the target assignment; null if the gateway does not know it."""
     members: Count | None
-    """Null if the cluster serves the group and nobody has told its members."""
+    """Null if the cluster serves the group and has not told its members."""
     native_members: Count | None
     """Members that use the new protocol; null as `members`."""
     policy: Literal["allow", "hold", "pause"] | None
@@ -206,7 +206,7 @@ class GroupReadiness(View):
     group_id: str
     mode: Literal["hosted", "adopting", "releasing", "forwarded", "elsewhere", "unknown"]
     members: Count | None
-    """Null if nobody has told them."""
+    """Null if the cluster has not told them."""
     direction: Literal["classic->consumer", "consumer->classic"]
     """The conversion that `can_convert` is about: a group with the new protocol can convert
     back."""

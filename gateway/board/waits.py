@@ -1,7 +1,7 @@
 """What a group waits for, in one line for people: pure functions of a snapshot.
 
 A member that is *silent* has sent no heartbeat for half of its session, where clients send one in a
-third of it at most. It is still a member, and its partitions are nobody else's.
+third of it at most. It is still a member, and no other member has its partitions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -143,7 +143,7 @@ def _name_members(members: Sequence[Member | ClassicGroupMember]) -> str:
 
 
 def explain_absence(snapshot: GroupSnapshot) -> str | None:
-    """Who is expected back, or not heard; None if nobody is. It changes as time passes."""
+    """Who is expected back, or not heard; None if no member is. It changes as time passes."""
     state = snapshot.state
     if state is None:
         return None
@@ -151,7 +151,7 @@ def explain_absence(snapshot: GroupSnapshot) -> str | None:
 
 
 def _explain_slots(state: GroupState, now_ms: int) -> str:
-    """Who has left in a roll, and is expected back; empty if nobody is."""
+    """Who has left in a roll, and is expected back; empty if no member is."""
     slots = [slot for slot in state.member_slots.values() if slot.member is not None]
     if not slots:
         return ""

@@ -211,12 +211,12 @@ class _Trial:
         )
         answer = await self._connection.ask(request)
         if answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
-            self._report(works(SUBJECT, "a consumer of the old protocol beside it is refused"))
+            self._report(works(SUBJECT, "an outside consumer of the old protocol is refused"))
             return
         if answer.member_id:
             await self._leave(answer.member_id, None)
         self._report(
-            _unsafe(f"a consumer of the old protocol beside it got {name_of(answer.error_code)}")
+            _unsafe(f"an outside consumer of the old protocol got {name_of(answer.error_code)}")
         )
 
     async def _try_native_outsider(self, member: _Membership) -> None:
@@ -237,14 +237,14 @@ class _Trial:
             await self._connection.ask(
                 replace(request, member_id=answer.member_id, member_epoch=_LEAVE_EPOCH)
             )
-            self._report(_unsafe("a consumer of the new protocol beside it was let in"))
+            self._report(_unsafe("an outside consumer of the new protocol was let in"))
         elif await self._heartbeat(self._connection, member):
-            self._report(_unsafe("a consumer of the new protocol beside it drove it out"))
+            self._report(_unsafe("an outside consumer of the new protocol drove it out"))
         else:
-            self._report(works(SUBJECT, "a consumer of the new protocol beside it is refused"))
+            self._report(works(SUBJECT, "an outside consumer of the new protocol is refused"))
 
     async def _try_description(self) -> None:
-        """Tools that talk to the cluster must go on showing a consumer group."""
+        """Tools that talk to the cluster must still show a consumer group."""
         answer = await self._connection.ask(DescribeGroupsRequest(groups=(self._group_id,)))
         (group,) = answer.groups
         if (group.group_state, group.protocol_type) == ("Stable", CONSUMER_PROTOCOL_TYPE):

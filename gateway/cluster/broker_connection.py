@@ -255,13 +255,13 @@ class BrokerConnection:
         request = encode_request_header(header) + body
         try:
             with trio.fail_after(REQUEST_TIMEOUT_S):
-                # Whoever authenticates has the lock already.
+                # The task that authenticates has the lock already.
                 async with contextlib.nullcontext() if key in _OF_SASL else self._sending:
                     if key not in _OF_SASL and trio.current_time() >= self._authenticate_at_s:
                         assert self._credentials
                         await self._authenticate(self._credentials)
                     await send_all(self._sock, _SIZE.pack(len(request)) + request)
-                # Trio's locks are fair: whoever sent first receives first.
+                # Trio's locks are fair: answers are received in the order of the requests.
                 async with self._receiving:
                     answer = await self._receive_frame()
         except BaseException as error:

@@ -64,7 +64,7 @@ FIRST_BACKOFF_S = 0.2
 LAST_BACKOFF_S = 10.0
 TOPICS_MAX = 20_000
 """The limit of topics that are kept up to date, with a share for each owner. At the limit, topics
-that nobody needs any more are dropped; requests for more are refused."""
+that are no longer needed are dropped; requests for more are refused."""
 GIVE_UP_INTERVAL_S = 10.0
 """The minimum interval between two searches for such topics. A search costs in proportion to all
 topics that groups name."""

@@ -40,7 +40,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
     ),
     "hold": (Example("groupferry hold orders", "stop the roll where it is"),),
     "pause": (Example("groupferry pause orders", "let no partition move for now"),),
-    "allow": (Example("groupferry allow orders", "go on with the roll"),),
+    "allow": (Example("groupferry allow orders", "continue the roll"),),
     "roll": (
         Example("groupferry roll orders", "its consumers are about to be restarted one by one"),
         Example("groupferry roll orders --end", "they have been"),

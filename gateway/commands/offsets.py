@@ -292,7 +292,7 @@ _MEMBERS = frozenset(
 def _check(error_code: int, where: str = "") -> None:
     """Raises OffsetsRefused for an error."""
     if error_code in _MEMBERS:
-        raise OffsetsRefused("it has members by now: stop its consumers first")
+        raise OffsetsRefused("it has members now: stop its consumers first")
     if error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
         raise OffsetsRefused(f"{where}its members subscribe to it: stop its consumers first")
     if error_code:

@@ -1,6 +1,6 @@
 """`groupferry events`: prints events, as a story in sentences, with all fields, or as JSON lines.
 
-Changes nothing and takes no lock, so it can run beside a gateway.
+Changes nothing and takes no lock, so it can run while a gateway does.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """`groupferry state`: prints the records of the state log, then who answers for each group, as JSON
 lines.
 
-Changes nothing and takes no lock, so it can run beside a gateway.
+Changes nothing and takes no lock, so it can run while a gateway does.
 """
 
 import contextlib

@@ -62,7 +62,7 @@ _VIEWS: Mapping[type[Question], type[View]] = {
 }
 PROCESS_UP = "groupferry_process_up"
 FOLLOW_INTERVAL_S = 1.0
-"""How often the others are asked for their events while somebody follows them."""
+"""How often the others are asked for their events while a client follows them."""
 
 
 class FleetDoor:
@@ -155,7 +155,7 @@ class FleetDoor:
         return join_metrics(texts, self._member.processes).encode()
 
     async def follow_others(self) -> None:
-        """Take the events of the other processes while somebody follows them, until cancelled."""
+        """Take the events of the other processes while a client follows them, until cancelled."""
         seen: dict[str, int] = {}
         while True:
             await trio.sleep(FOLLOW_INTERVAL_S)

@@ -1,6 +1,6 @@
 """What each command does, whether it arrives at the control socket or at the admin API's port.
 
-Whoever changes something is named in an event, together with what became of it.
+An event names the client that gives a command, and the outcome.
 """
 
 from collections.abc import Sequence

@@ -178,7 +178,7 @@ class ReleaseAnswer(_Message):
     reasons: tuple[str, ...] = ()
     """Why it does not, or cannot, mostly one for each member. None after a dry run: it can."""
     unowned_ms: int | None = None
-    """For how long nobody could own its partitions; None if it was not released now."""
+    """How long its partitions could have no owner; None if it was not released now."""
 
 
 class PolicySet(_Message):

@@ -130,7 +130,7 @@ class Authentication:
         if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE and self._session.is_accepted:
             return AuthenticationStep(
                 answer
-            )  # too early to authenticate again: the session goes on
+            )  # too early to authenticate again: the session continues
         if answer.error_code:
             return AuthenticationStep(
                 replace(answer, mechanisms=relayed), f"the cluster has no {mechanism}"

@@ -15,7 +15,7 @@ class BackpressureTimes:
     def __init__(self) -> None:
         self._ended_s: dict[Receiver, float] = {"client": 0.0, "broker": 0.0}
         self._since_s: dict[object, tuple[Receiver, float]] = {}
-        """The waits that go on: at most one for each direction of a connection."""
+        """The waits under way: at most one for each direction of a connection."""
 
     @contextmanager
     def waits(self, receiver: Receiver) -> Iterator[None]:

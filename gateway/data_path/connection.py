@@ -2,8 +2,8 @@
 
 The reader here and the pump of the upstream connection are its two tasks. While there is only
 relaying to do, both wait and the poller's task relays; after a while both end, until there is work
-for one of them. The poller also sees the client close its connection, while nobody reads, and the
-request in progress ends.
+for one of them. The poller also sees the client close its connection, even while no task reads, and
+the request in progress ends.
 """
 
 import contextvars
@@ -143,7 +143,7 @@ class ClientConnection:
         )
 
     def sleep(self) -> None:
-        """Begin, or go on, without a task. Work for one may be here already."""
+        """Begin, or continue, without a task. Work for one may be here already."""
         self._is_asleep = True
         self._source.sleep(self._relay_arrivals, self._end_or_wake)
         if self._is_asleep:
@@ -427,7 +427,7 @@ class ClientConnection:
         DOZE after `go_idle`."""
         source, poller = self._source, self._shared.resources.poller
         while self._state is not ClientState.DRAINING and not self._groups.has_begun():
-            poller.begin_turn()  # the latest may have been long before the task went on
+            poller.begin_turn()  # the latest may have begun long before the task resumed
             if self._relay_requests():
                 arrival = await self._arrivals()
                 if arrival is Arrival.IDLE:

@@ -34,7 +34,7 @@ class ConnectionLimiter:
         limits = self._limits
         if has_handshake and self._handshakes[client_host] >= limits.max_handshakes_per_address:
             count = limits.max_handshakes_per_address
-            raise TooManyConnections(f"{count} handshakes with this address go on")
+            raise TooManyConnections(f"{count} handshakes with this address are under way")
         if self.count >= limits.max_connections:
             raise TooManyConnections(f"{self.count} clients are connected, the most allowed")
         owner = QuotaKey(client_host)

@@ -39,7 +39,7 @@ class ListenError(Exception):
 
 
 class ConnectionAbandoned(Exception):
-    """The client goes on on another connection. This one is closed."""
+    """The client has moved to another connection. This one is closed."""
 
 
 class BrokerLost(Exception):

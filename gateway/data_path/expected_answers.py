@@ -69,7 +69,7 @@ class ExpectedAnswer:
             self.forget()
 
     def forget(self) -> None:
-        """Drop the answer, also one that comes later: it has been decoded, or nobody needs it."""
+        """Drop the answer, also one that comes later: it has been decoded, or is not needed."""
         self._is_forgotten = True
         self._frame = None
         if self._room is not None:

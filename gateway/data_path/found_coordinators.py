@@ -67,8 +67,8 @@ class FoundCoordinators:
     def recall(
         self, question: CoordinatorQuestion, now_s: float, is_in_doubt: Callable[[int], bool]
     ) -> FindCoordinatorResponse | None:
-        """The answer, if the cluster need not be asked: it was lately, and nobody doubts that the
-        broker can be reached."""
+        """The answer, if the cluster need not be asked: it was lately, and no client doubts that
+        the broker can be reached."""
         answer, answered_s = self._answers.get(question) or (None, -math.inf)
         if answer is None or now_s - answered_s >= FRESH_S:
             return None
@@ -110,7 +110,7 @@ class CoordinatorLookup(AnswerUnderWay):
         request: GroupRequest,
         ask: Callable[[], Awaitable[Struct]],
     ) -> None:
-        """`ask` asks the cluster. If nobody does so yet, later clients wait for this one."""
+        """`ask` asks the cluster. If no client does so yet, later ones wait for this one."""
         self._coordinators = coordinators
         self._question = question
         self._owner = request.owner

@@ -22,7 +22,7 @@ OF_ALL_CLIENTS_MAX = 500_000
 Beyond that, or beyond its principal's share, a connection forgets its own oldest ones."""
 
 ASK_AGAIN_S = 10.0
-"""How long a member goes on after the cluster could not be asked."""
+"""How long a member may continue after the cluster could not be asked."""
 
 
 class Resource(IntEnum):
@@ -77,7 +77,7 @@ class Grants:
 
     async def wait_for_answers(self, grants: Iterable[Permission], node_id: int) -> None:
         """Wait for what other clients are asking this broker about these permissions: thousands of
-        members may come back together. Nobody waits for another broker, which may hang."""
+        members may come back together. No client waits for another broker, which may hang."""
         for grant in grants:
             if (answered := self._questions.get((node_id, grant))) is not None:
                 await answered.wait()

@@ -95,7 +95,7 @@ class AnswerUnderWay(Awaitable[Struct]):
 
     @abstractmethod
     def abandon(self) -> None:
-        """Nobody waits for the answer any more."""
+        """The client no longer waits for the answer."""
 
 
 class CommitUnderWay(Protocol):

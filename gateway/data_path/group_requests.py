@@ -144,7 +144,7 @@ class GroupRequests:
             self._grants.close()
 
     def abandon(self) -> None:
-        """Forget what has begun: nobody waits for the answer any more."""
+        """Forget what has begun: the client no longer waits for the answer."""
         self._begun = self._changed = None
         if self._under_way is not None:
             self._under_way.abandon()

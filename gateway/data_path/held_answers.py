@@ -86,7 +86,7 @@ class HeldAnswers:
         self._grant()  # it may have been first
 
     def _grant(self) -> None:
-        """Give what is free to those who wait, one owner after the other. Nobody overtakes an
+        """Give what is free to those who wait, one owner after the other. No one overtakes an
         answer that waits only for the total, so that each has its turn."""
         while self._grant_each_owner_one():
             pass

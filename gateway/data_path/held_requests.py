@@ -31,7 +31,7 @@ class HeldRequests:
                 )
             limit = total.limit_of(owner)
             raise TooMuchHeld(
-                f"long requests and answers of the {owner} may take {limit} bytes by now"
+                f"long requests and answers of the {owner} may take {limit} bytes at the moment"
             )
         total.take(owner, count_bytes)
 

@@ -80,7 +80,7 @@ def raise_answer(
         MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
         for topic_id in unknown
     ]
-    # Before 2.8 brokers state them also if nobody has requested them.
+    # Before 2.8 brokers state them even if the client has not requested them.
     operations = (
         answer.cluster_authorized_operations
         if request.include_cluster_authorized_operations

@@ -143,7 +143,7 @@ class PrivateNames:
     def _is_private(self, entry: Struct) -> bool:
         for name, entity in entity_fields(entry):
             if entity is None or entity is Entity.TOPIC_ID:
-                continue  # lists have names beside ids
+                continue  # lists have names next to ids
             value = getattr(entry, name)
             if entity is Entity.TRANSACTIONAL_ID:
                 if value in self._transactional_ids:

@@ -1,8 +1,8 @@
 """Sends clients to the cluster: they resolve their bootstrap servers again (KIP-1102).
 
 A client that asks for Metadata is told REBOOTSTRAP_REQUIRED, and its connections are closed. Java
-drops its connections by itself. librdkafka goes on with those that it has, and tries its bootstrap
-servers only while no broker takes it; so the connections of a told client are closed for a while.
+drops its connections by itself. librdkafka keeps those that it has, and tries its bootstrap servers
+only while no broker takes it; so the connections of a told client are closed for a while.
 """
 
 import math

@@ -31,7 +31,7 @@ from kafka_codecs.metadata import MetadataRequest, MetadataResponse
 class RequestServer:
     """Serves one request of a client after another.
 
-    Whoever calls has sent the run of relayed requests to the broker before `serve`.
+    The caller has sent the run of relayed requests to the broker before `serve`.
     """
 
     __slots__ = (

@@ -202,7 +202,7 @@ class _Clients:
 
     @property
     def count(self) -> int:
-        """The number of connected clients, including those whose handshake goes on."""
+        """The number of connected clients, including those in a handshake."""
         return self._limiter.count
 
     def accept(self, route: BrokerRoute, sock: socket.socket) -> None:

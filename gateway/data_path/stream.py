@@ -54,7 +54,7 @@ OnWork = Callable[[], None]
 """Called once when there is something that a task has to do."""
 
 OnHangUp = Callable[[], None]
-"""Called when the peer has closed its side, also while nobody reads."""
+"""Called when the peer has closed its side, even while no task reads."""
 
 
 def new_buffer() -> memoryview:
@@ -190,7 +190,7 @@ class FrameSource:
         return self._end - self._start >= count
 
     def count_arrived_bytes(self) -> int:
-        """All bytes that have arrived by now, also those that nobody has received yet. With TLS,
+        """All bytes that have arrived, including those that have not been received yet. With TLS,
         the latter are counted as they were encrypted."""
         waiting = bytearray(_C_INT.size)
         fcntl.ioctl(self._sock.fileno(), termios.FIONREAD, waiting)
@@ -278,7 +278,7 @@ class FrameSource:
             self._wake(Arrival.WORK)
 
     def go_idle(self) -> None:
-        """Let `arrivals`, in which a task waits, return DOZE. The wait for bytes goes on."""
+        """Let `arrivals`, in which a task waits, return DOZE. The wait for bytes continues."""
         since_s = self.waits_since_s
         self._wake(Arrival.IDLE)
         self.waits_since_s = since_s
@@ -464,7 +464,7 @@ class FrameSource:
         if count == 0:
             self.has_ended = True
             self._note_hang_up()
-            self._drained = False  # whoever asks again finds the end again
+            self._drained = False  # the next call finds the end again
             self._give_back()
             return 0
         self.received += count
@@ -522,8 +522,8 @@ class FrameSource:
         self._run = self._start = 0
 
     def _give_back_if_sent(self) -> None:
-        """Before a task goes on with what is unread. It may wait for its broker to connect, or for
-        the answer to a JoinGroup, for minutes."""
+        """Before a task continues with what is unread. It may wait for its broker to connect, or
+        for the answer to a JoinGroup, for minutes."""
         if self._run == self._start:
             self._give_back()
 

@@ -100,7 +100,7 @@ class UpstreamConnection:
         self._expected: list[int | _Changed | ExpectedAnswer | Inspected] = []
         self._has_unsent = False  # whether an answer has not completely left for the client
         self._asked = 0  # the number of `ExpectedAnswer` and `Inspected` in `_expected`
-        # Only while somebody waits: each lot has 300 bytes.
+        # Only while a client waits: each lot has 300 bytes.
         self._changed: trio.lowlevel.ParkingLot | None = None
         self._asking: trio.Lock | None = None
         self._client: Sink = _NOWHERE
@@ -398,7 +398,7 @@ class UpstreamConnection:
                 answer = await expected.take(frame)
                 await send_all(self._client, answer)
         finally:
-            # Whoever asked keeps the room until the answer is decoded.
+            # The requester keeps the room until the answer is decoded.
             if room is not None and (frame is None or not isinstance(expected, ExpectedAnswer)):
                 room.free()
             if isinstance(expected, ExpectedAnswer):

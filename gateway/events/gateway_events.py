@@ -52,7 +52,7 @@ class ShardsGivenUp(GatewayEvent):
     shards: tuple[int, ...]
     """The numbers of the shards."""
     groups: int
-    """Groups with members that other processes go on with; 0 if the process ends."""
+    """Groups with members that other processes take over; 0 if the process ends."""
     took_ms: int
     """From the decision until nothing of the shards was under way any more."""
     ends_run: bool

@@ -126,8 +126,8 @@ class MoveCosts:
         self._away: OrderedDict[str, _Departure] = OrderedDict()
         """By actor, the oldest first."""
         self._early: OrderedDict[str, _Departure] = OrderedDict()
-        """Consumers that came and took nobody's place yet: one that speaks the other protocol may
-        still leave."""
+        """Consumers that came and have not replaced another one yet: one that speaks the other
+        protocol may still leave."""
         self._steps: list[_Step] = []
         self._windows: list[_Window] = []
         """The windows of departures and steps, the oldest first."""
@@ -236,7 +236,7 @@ class MoveCosts:
         if self._rebalance is not None:
             ended.append(self._rebalance_ended(self._rebalance, was_interrupted=False))
             self._rebalance = None
-            self._unowned.clear()  # nobody wants what is left
+            self._unowned.clear()  # no member subscribes to what is left
             self._unowned_count = 0
         for step in self._steps:
             if self._present[step.after.actor]:  # it may have left again
@@ -438,7 +438,7 @@ class MoveCosts:
         self._windows.clear()
 
     def _load(self, loaded: GroupLoaded) -> None:
-        """Begin with a group as it is. What went on before is not known."""
+        """Begin with a group as it is. What happened before is not known."""
         self._clear()
         for member in loaded.members:
             self._present[member.instance_id or member.member_id] += 1

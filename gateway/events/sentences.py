@@ -235,7 +235,7 @@ def _moves(fields: Fields) -> str:
 
 def _tell_given_up(fields: Fields, _name_of: _NameOf) -> str:
     shards = _count(len(fields["shards"]), "shard")
-    if not fields["groups"]:  # nobody need go on with them: the whole fleet may end
+    if not fields["groups"]:  # no process has to take them over: the whole fleet may be ending
         return f"the process has given up {shards}"
     groups = _count(fields["groups"], "group")
     return f"the process has left {shards} to another one, with {groups}, in {fields['took_ms']} ms"

@@ -18,7 +18,7 @@ BROKER_ID_MAX = 999_999
 ID_DIGITS = 10
 """The digits of the id of a coordinator node."""
 NO_SLOT = -1
-"""In place of a slot: nobody has it."""
+"""In place of a slot: no process has it."""
 _FIRST_ID = 1_000_000_000
 _IDS_PER_SLOT = BROKER_ID_MAX + 1
 
@@ -34,7 +34,7 @@ class FleetMember:
     shards: int
     """Fixed when the state is made."""
     owners: list[int] = field(default_factory=list)
-    """The slot that has each shard, or is about to; as long as nobody says otherwise, each slot has
+    """The slot that has each shard, or is about to; unless a table says otherwise, each slot has
     its own shards."""
     serving: set[int] = field(default_factory=set)
     """The shards that this process has and has opened."""

@@ -2,8 +2,8 @@
 
 The gateway is a static member of the group, under its own name. It joins again whenever what it
 announces has changed in a way that others wait for: it has given up shards, serves, or leaves. The
-member that leads a round deals the table (`table.py`). Everybody follows each table, and opens what
-it grants if it was made from the gateway's latest announcement.
+member that leads a round deals the table (`table.py`). Every gateway follows each table, and opens
+what it grants if it was made from the gateway's latest announcement.
 
 `advance` returns the request that is due, and `take_orders` what the gateway has to do.
 """
@@ -214,8 +214,8 @@ class ShardOwnership:
         return min(times)
 
     def _join_at_ms(self) -> int | None:
-        """When it joins again; None if nobody waits for that. Shards that are still being given up
-        are awaited for a while, so that all go in one round."""
+        """When it joins again; None if no gateway waits for that. Shards that are still being given
+        up are awaited for a while, so that all go in one round."""
         if self._must_join_ms is None:
             return None
         is_giving_up = self.table is not None and not self.holds <= self.table.shards_of(self.slot)
@@ -275,7 +275,7 @@ class ShardOwnership:
         return None
 
     def on_no_answer(self, reason: str, now_ms: int) -> None:
-        """The coordinator did not answer, or nobody knows it."""
+        """The coordinator did not answer, or is unknown."""
         self._member.on_no_answer(reason, now_ms)
 
     def _on_refused(self, refusal: Refusal, now_ms: int) -> None:
@@ -380,7 +380,7 @@ class ShardOwnership:
         granted = self.table.granted_to(self.slot) - self.holds - self._try_again_ms.keys()
         if granted:
             self.holds |= granted
-            self._changes += 1  # nobody waits for that
+            self._changes += 1  # no gateway waits for that
             run_id = self.table.run_of(self.slot)
             self._orders.append(Take(tuple(sorted(granted)), run_id))
 

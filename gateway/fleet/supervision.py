@@ -89,7 +89,7 @@ class AnnounceOwners:
 
 @dataclass(frozen=True, slots=True)
 class OpenShards:
-    """Have the process of this slot open shards that nobody holds."""
+    """Have the process of this slot open shards that no process holds."""
 
     slot: int
     shards: tuple[int, ...]
@@ -249,7 +249,8 @@ class Supervision:
                 self._delays[shard] = UNOPENED_TICKS
 
     def on_restart(self, slots: Sequence[int]) -> None:
-        """Somebody wants these slots to be restarted: one after another, as soon as all serve."""
+        """An operator wants these slots to be restarted: one after another, as soon as all
+        serve."""
         self._restarts += [slot for slot in slots if slot not in self._restarts]
 
     def on_drain_asked(self) -> Iterator[Action]:
@@ -312,14 +313,14 @@ class Supervision:
         return owner if is_served_elsewhere else None
 
     def _hand_out(self) -> Iterator[OpenShards]:
-        """Have shards opened that nobody holds."""
+        """Have shards opened that no process holds."""
         for slot, one in enumerate(self._slots):
             if one.phase is SlotPhase.SERVING and (shards := self._free_shards(slot)):
                 self._hold(slot, shards)
                 yield OpenShards(slot, shards)
 
     def _free_shards(self, slot: int) -> tuple[int, ...]:
-        """The shards that the slot owns and nobody holds, and that may be tried."""
+        """The shards that the slot owns and no process holds, and that may be tried."""
         return tuple(
             shard
             for shard in range(self.shards)

@@ -2,8 +2,8 @@
 
 The gateways are members of one group in the cluster. Each announces what it holds and where clients
 reach it, and the leader of a round deals: it makes the table of the whole fleet, which the
-cluster's SyncGroup gives to everybody. Each announcement has the latest table of its gateway, so
-that any leader can go on from the newest one.
+cluster's SyncGroup gives to all members. Each announcement has the latest table of its gateway, so
+that any leader can continue from the newest one.
 
 A shard moves in two rounds, as partitions of a cooperative assignment do. In the first one its new
 owner stands in the table, and the gateway that holds the shard gives it up. The second one has the
@@ -11,8 +11,8 @@ announcement without it, and only then may the owner open it. Nothing depends on
 the shard's writer is fenced by the cluster.
 
 A slot is a number in the ids of coordinator nodes, and belongs to one address, because clients do
-not notice that a node has another address. The slot of a gateway that has gone is nobody else's for
-some minutes, in which its nodes are listed at a living address.
+not notice that a node has another address. The slot of a gateway that has gone is given to no other
+for some minutes, in which its nodes are listed at a living address.
 """
 
 import zlib
@@ -96,7 +96,7 @@ class FleetTable(_Value):
     """What the runs of its shards count from; see `run_of`."""
     seats: tuple[Seat, ...]
     owners: tuple[int, ...]
-    """The slot that owns each shard, NO_SLOT if nobody serves yet."""
+    """The slot that owns each shard, NO_SLOT if no process serves yet."""
     awaited: frozenset[int] = frozenset()
     """The shards that another gateway than the owner may hold."""
     gone: tuple[GoneSlot, ...] = ()
@@ -114,7 +114,7 @@ class FleetTable(_Value):
         return frozenset(shard for shard, owner in enumerate(self.owners) if owner == slot)
 
     def granted_to(self, slot: int) -> frozenset[int]:
-        """The shards that the slot owns, and that nobody else may hold."""
+        """The shards that the slot owns, and that no other process may hold."""
         return self.shards_of(slot) - self.awaited
 
     def run_of(self, slot: int) -> int:
@@ -166,7 +166,7 @@ def decode(kind: type[_Kind], data: bytes) -> _Kind | None:
 
 
 def without_ports(table: FleetTable) -> FleetTable:
-    """The table as it is announced: whoever deals has the ports from their owners."""
+    """The table as it is announced: the dealer has the ports from their owners."""
     bare: dict[str, Ports] = {"broker_ports": {}, "node_ports": {}}
     return table.model_copy(
         update={"seats": tuple(seat.model_copy(update=bare) for seat in table.seats)}
@@ -243,9 +243,9 @@ def _granted_since(announced: Announcement, before: FleetTable) -> frozenset[int
 def _assign_slots(
     announcements: Mapping[str, Announcement], before: FleetTable, now_ms: int
 ) -> tuple[Mapping[str, int], tuple[GoneSlot, ...]]:
-    """The slot of each member, and the slots that are nobody's yet. Who has one keeps it; who
-    remembers one gets it, unless it is another address's by now. There may be too few slots: the
-    last members then get none."""
+    """The slot of each member, and the slots that are still free. Who has one keeps it; who
+    remembers one gets it, unless another address has it now. There may be too few slots: the last
+    members then get none."""
     reserved = {gone.slot: gone for gone in before.gone if gone.until_ms > now_ms}
     for seat in before.seats:
         until_ms = now_ms + GONE_MS
@@ -281,8 +281,8 @@ def _assign_slots(
 def _assign_shards(
     seats: Sequence[Seat], holds: Mapping[int, frozenset[int]], before: FleetTable
 ) -> tuple[int, ...]:
-    """The slot that owns each shard. As few as possible move, and nobody has two more than another.
-    A gateway that leaves keeps its shards if nobody else serves."""
+    """The slot that owns each shard. As few as possible move, and no slot has two more than
+    another. A gateway that leaves keeps its shards if no other one serves."""
     serving = [seat for seat in seats if seat.serves]
     loads: dict[int, list[int]] = {seat.slot: [] for seat in serving if not seat.is_leaving}
     if not loads:

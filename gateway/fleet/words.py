@@ -94,7 +94,7 @@ class OwnerTable:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Open these shards, which nobody has any more."""
+    """Open these shards, which no process has any more."""
 
     shards: tuple[int, ...]
     run_id: int

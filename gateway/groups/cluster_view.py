@@ -30,7 +30,7 @@ class SeenInCluster:
 
 
 class ClusterView:
-    """The latest descriptions. Nothing is asked of the cluster unless somebody looks."""
+    """The latest descriptions. The cluster is asked nothing unless an operator looks."""
 
     def __init__(
         self,

@@ -59,7 +59,7 @@ class GroupCoordinator:
     async def ask_for_move(self, effect: Ask) -> Input:
         """What came of a request of an adoption or a release."""
         if not self._state_log.may_answer_for(self._group_id):
-            return Failed(effect, "another gateway may go on with the adoption")
+            return Failed(effect, "another gateway may continue the adoption")
         try:
             answer = await self._ask(effect.message)
             code = cast(int, getattr(answer, "error_code", ErrorCode.NONE))
@@ -68,7 +68,7 @@ class GroupCoordinator:
             reason = name_of(code)
         except UpstreamError as error:
             reason = str(error)
-        self._node_id = None  # another coordinator may have the group by now
+        self._node_id = None  # another coordinator may have the group now
         return Failed(effect, reason)
 
     async def _ask(self, message: Struct) -> Struct:

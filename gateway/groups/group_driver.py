@@ -68,7 +68,7 @@ from gateway.quotas.quota_key import QuotaKey
 CLOSES_WITHIN_S = 1.0
 """How soon a client that is restarted closes its connection, once it has left the group."""
 RESTART_S = 1.0
-"""The delay before a group goes on after a bug."""
+"""The delay before a group continues after a bug."""
 
 _revisions = itertools.count()
 
@@ -126,7 +126,7 @@ class GroupDriver:
         """What the group was last told of pauses."""
         self._is_refreshing = False
         self._left: trio.Event | None = None
-        """Set when the anchor has left, if somebody waits for it."""
+        """Set when the anchor has left, if a task waits for it."""
         self._todo: list[Callable[[], Awaitable[Input | None]]] = []
         self._at_work = 0
         """Effects under way."""
@@ -137,7 +137,7 @@ class GroupDriver:
         """How long effects wait after a bug, so that a bug that repeats itself costs little."""
         self._effects_end = trio.CancelScope()
         self._is_closed = False
-        """Whether another process goes on with the group."""
+        """Whether another process takes over the group."""
         self.relayed = relayed
 
     async def ask(self, call: Call, do: DoErrand | None = None) -> Answer:
@@ -213,7 +213,7 @@ class GroupDriver:
         return True
 
     def abandon(self, call: Call) -> None:
-        """Nobody waits for the answer any more."""
+        """The client no longer waits for the answer."""
         self.relayed.end(call)
         if call.answer is None:
             call.client = None
@@ -232,7 +232,7 @@ class GroupDriver:
             self.feed(EngineEvent(LeaverStayed(member_id)))
 
     async def move(self, request: MoveRequest[Outcome]) -> Outcome:
-        """Have the group adopted or released. Cancelled, the move goes on."""
+        """Have the group adopted or released. If the caller is cancelled, the move continues."""
         request.operator = concluded = trio.Event()
         self.feed(MoveRequested(request))
         await concluded.wait()
@@ -464,7 +464,7 @@ class GroupDriver:
             if isinstance(effect, AnswerClient):
                 call = effect.call
                 if isinstance(call.answer, Unanswerable):
-                    # Nobody knows whether the cluster has the commit.
+                    # It is unknown whether the cluster has the commit.
                     is_commit = isinstance(call, Commits)
                     call.answer = (
                         Abandoned() if is_commit else refuse(RefusalReason.NOT_AT_COORDINATOR)

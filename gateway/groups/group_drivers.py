@@ -1,7 +1,7 @@
 """The drivers of the hosted groups, and what is known of groups without one.
 
 A group has a driver while anything of it is in memory: from its first request, or from the start of
-the gateway if the log has members of it, until its machine is idle. Nobody else changes the group.
+the gateway if the log has members of it, until its machine is idle. Nothing else changes the group.
 Without a driver, a group is what the log has of it, and what the cluster has said of it lately.
 """
 
@@ -81,8 +81,8 @@ class GroupDrivers:
         self.standings: QuotaCache[str, Standing] = QuotaCache(REMEMBERED_MAX, rules.names)
         """What the cluster has said of groups without a driver."""
         self.idle: dict[str, IdleGroup] = {}
-        """Hosted groups of the log that somebody has looked at. Only a driver changes a group, so
-        they stay as they are until they have one."""
+        """Hosted groups of the log that an operator has looked at. Only a driver changes a group,
+        so they stay as they are until they have one."""
         self.unresumed: set[str] = set()
         """The groups of the log that may have members, and have not been loaded."""
         self._relayed: WeakValueDictionary[str, RelayedCalls] = WeakValueDictionary()
@@ -232,7 +232,7 @@ class GroupDrivers:
         return driver
 
     def drop(self, concerns: Callable[[str], bool]) -> None:
-        """Forget groups that another process goes on with, and end what is under way."""
+        """Forget groups that another process takes over, and end what is under way."""
         rules = self._rules
         for group_id in tuple(filter(concerns, self.by_id)):
             self.by_id.pop(group_id).close()

@@ -1,9 +1,9 @@
 """Limits the number of groups in memory and of their anchors, in total, per principal and per
 client address.
 
-A group asks for its places with `Reserve`, before anything is loaded or joined on account of a
-client. Afterwards the limits follow what the group has: nobody has to give a place back. The anchor
-that keeps members, or a lost commit, and that of a release find room in any case.
+A group asks for its places with `Reserve`, before anything is loaded or joined for a client.
+Afterwards the limits follow what the group has: no caller has to free a place. The anchor that
+keeps members, or a lost commit, and that of a release find room in any case.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class TooManyGroups(Exception):
 
 class GroupQuota:
     """A group counts towards the principal whose request began it, or towards the address of a
-    client without one, whoever joins it later: once, or by the `weight` of a long name."""
+    client without one, no matter who joins it later: once, or by the `weight` of a long name."""
 
     def __init__(
         self,

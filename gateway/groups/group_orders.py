@@ -1,4 +1,4 @@
-"""What operators order for a group: to adopt it, to release it, and how its migration goes on.
+"""What operators order for a group: to adopt it, to release it, and how its migration continues.
 
 Each order is refused with a reason, tried without effect (`dry_run`), or carried out and awaited.
 An order that takes longer than a command waits is still carried out.
@@ -61,7 +61,7 @@ class GroupOrders:
         services.journal.listen(self.away.observe)
 
     def _state_of(self, group_id: str) -> GroupState | None:
-        """The state in memory, also while nobody may be told of it."""
+        """The state in memory, even while it may not be shown."""
         driver = self._drivers.by_id.get(group_id)
         if driver is None or not driver.group.engine.is_loaded:
             return None
@@ -126,13 +126,13 @@ class GroupOrders:
         return AdoptionOutcome(group_id=group_id, is_marked=True, is_known=is_known)
 
     async def _is_known(self, group_id: str) -> bool:
-        """Whether anybody has heard of the group, as far as the cluster says now."""
+        """Whether the group is known anywhere, as far as the cluster says now."""
         if self._drivers.is_live(group_id) or await self._drivers.knows(group_id):
             return True
         return (await self._services.cluster_reader.find_traces((group_id,))).get(group_id, True)
 
     def _why_never(self, group_id: str) -> tuple[str, ...]:
-        """Why the group cannot be adopted, whoever is in it."""
+        """Why the group cannot be adopted, no matter who is in it."""
         if not group_id:
             return (NO_ID,)
         # Adopting a group that only a pattern has hosted marks it, except where all are hosted.
@@ -201,7 +201,7 @@ class GroupOrders:
         return ()
 
     async def set_policy(self, group_id: str, policy: RollMode, *, dry_run: bool) -> str:
-        """Let operators decide how the migration of a group goes on. Returns why not; empty if it
+        """Let operators decide how the migration of a group continues. Returns why not; empty if it
         is so, or would be. Raises StateLogError."""
         if not group_id:
             return NO_ID

@@ -63,7 +63,7 @@ class GroupRouter:
         """The answer to a call that adds no member, if nothing of the group is in memory and the
         call would change nothing of it. None if the group itself must be asked.
 
-        A group that nobody hosts costs a look at the cluster, if there was none lately, and the
+        A group that is not hosted costs a lookup in the cluster, if there was none lately, and the
         call that the cluster then answers. It must be in `relaying` before anything else happens.
         """
         if call.api in JOINS or self._drivers.needs_driver(group_id):

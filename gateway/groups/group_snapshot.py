@@ -1,4 +1,4 @@
-"""What the gateway knows of a group at this moment, without asking anybody."""
+"""What the gateway knows of a group at this moment, without asking the cluster or the log."""
 
 from dataclasses import dataclass
 

@@ -215,7 +215,7 @@ class GroupWork:
         return Done(effect)
 
     async def _resolve(self, effect: Resolve, feed: Feed) -> None:
-        """Match the group's regular expressions while the group goes on."""
+        """Match the group's regular expressions while the group keeps working."""
         regexes = effect.resolution.regexes
         group_id, resolver = self._group.group_id, self._services.resolver
         with trio.CancelScope() as self._resolving, resolver.under_way(group_id):
@@ -231,7 +231,7 @@ class GroupWork:
             feed(Done(effect, event))
 
     async def _assign(self, effect: Assign, feed: Feed) -> None:
-        """Have a plug-in compute a target while the group goes on."""
+        """Have a plug-in compute a target while the group keeps working."""
         with trio.CancelScope() as self._assigning:
             feed(Done(effect, await self._services.assign(effect.computation)))
 
@@ -239,7 +239,7 @@ class GroupWork:
 
     async def learn(self, names: frozenset[str], owner: QuotaKey | None = None) -> Topics:
         """The topics that the group refers to, these included. `owner`: whose request names them,
-        if one does; otherwise they count towards whoever named the group first. Raises
+        if one does; otherwise they count towards the client that named the group first. Raises
         UpstreamError."""
         owner = owner or self._owner
         async with self._learning:  # two at a time would lose each other's names

@@ -39,8 +39,8 @@ LOOK_FOR_ROOM_S = 1.0
 PAUSES_LOOK_S = 1.0
 """How often the clock is read to notice a pause of the process."""
 GIVE_UP_TIMEOUT_S = 3.0
-"""How long what is under way in groups may take that another process goes on with. Beyond it they
-end as if this process were killed: no commit that is still on its way can be stored."""
+"""How long what is under way in groups may take that another process takes over. Beyond it they end
+as if this process were killed: no commit that is still on its way can be stored."""
 GIVE_UP_LOOK_S = 0.01
 LEAVE_TIMEOUT_S = 5.0
 """The time for all anchors together to leave when the gateway exits."""
@@ -114,9 +114,9 @@ class Groups:
         await self._configured_releases.run(group_ids)
 
     async def give_up(self, concerns: Callable[[str], bool]) -> int:
-        """Leave groups to another process, which goes on with what the log has. Their requests must
-        not come any more. What waits is refused; what is being written, and commits on their way,
-        end first, unless that takes too long. Returns how many groups had members."""
+        """Leave groups to another process, which continues from the log. Their requests must not
+        come any more. What waits is refused; what is being written, and commits on their way, end
+        first, unless that takes too long. Returns how many groups had members."""
         self.drivers.unresumed = {name for name in self.drivers.unresumed if not concerns(name)}
         leaving = [driver for name, driver in self.drivers.by_id.items() if concerns(name)]
         hosted = sum(driver.group.is_live for driver in leaving)

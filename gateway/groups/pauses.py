@@ -24,7 +24,7 @@ class Pauses:
         self._observed_ms = now_ms
 
     def listen(self, on_pause: OnPause) -> None:
-        """Have somebody learn of each pause."""
+        """Call a listener at each pause."""
         self._listeners.append(on_pause)
 
     def observe(self, now_ms: int) -> int:

@@ -1,7 +1,7 @@
 """Matches the regular expressions of groups against all topic names of the cluster.
 
-Matching may take seconds, so it runs in a thread while the group goes on. The names are those that
-both the gateway and the group's members may describe.
+Matching may take seconds, so it runs in a thread while the group keeps working. The names are those
+that both the gateway and the group's members may describe.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterator

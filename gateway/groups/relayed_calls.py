@@ -17,11 +17,11 @@ class RelayedCalls:
         self._ended = trio.lowlevel.ParkingLot()
 
     def add(self, call: Call) -> None:
-        """Count a call until `end`, or until nobody refers to it."""
+        """Count a call until `end`, or until nothing refers to it."""
         self._calls.add(call)
 
     def end(self, call: Call) -> None:
-        """Note that the cluster has answered a call, or that nobody waits for the answer."""
+        """Note that the cluster has answered a call, or that its client no longer waits."""
         self._calls.discard(call)
         self._ended.unpark_all()
 

@@ -36,7 +36,7 @@ through another gateway."""
 
 
 def snapshot(described: DescribedGroup, watched: WatchedGroup) -> ClassicGroupValue:
-    """The group as it would go on here. The cluster says who is in it and what each member has,
+    """The group as it would continue here. The cluster says who is in it and what each member has,
     the relayed requests say the rest."""
     return ClassicGroupValue(
         protocol_type=described.protocol_type,
@@ -195,8 +195,8 @@ def _member(
 def resumes_at(
     adoption: AdoptionState, group: DescribedGroup, join_metadata: AnchorJoinMetadata
 ) -> AdoptionStage:
-    """Where a killed process's adoption goes on. Only of a locked group it is certain that nobody
-    else had it."""
+    """Where the adoption of a killed process continues. Only of a locked group it is certain that
+    nobody else had it."""
     there = {member.member_id for member in group.members}
     anchors = {
         member_id for member_id in there if member_id.startswith(f"{join_metadata.instance_id}-")

@@ -1,9 +1,9 @@
 """The adoption of one live group: it moves from the cluster's coordinator to this gateway, and its
 members do not notice.
 
-`gateway/docs/adoption.md` explains the steps and why they are safe. In short: nobody may get the
+`gateway/docs/adoption.md` explains the steps and why they are safe. In short: no member may get the
 members' partitions in the cluster while the members consume. So the leader's member stays in the
-cluster's group until the anchor has come. As the leader it sees whoever else is there, and assigns
+cluster's group until the anchor has come. As the leader it sees who else is there, and assigns
 nothing. Until it leaves, the adoption can be undone: it guards the group until every member has
 given up what it held.
 """
@@ -371,8 +371,8 @@ class Adopting(Moving):
             self._ask(Requester.OTHERS, self._adoptees.beat(self._adoptees.others[0]))
 
     def _looked_before_release(self, group: DescribedGroup | None, now_ms: int) -> None:
-        """Nobody but the members is there, so it was the leader's JoinGroup that began the round.
-        It has arrived, and no native consumer can convert the group any more."""
+        """Only the members are there, so it was the leader's JoinGroup that began the round. It has
+        arrived, and no native consumer can convert the group any more."""
         there = set() if group is None else {member.member_id for member in group.members}
         if there != {member.member_id for member in self._adoptees.group.members}:
             self._fail("another member has come", now_ms)
@@ -502,7 +502,8 @@ class Adopting(Moving):
     # -- after a restart -------------------------------------------------------------------------
 
     def _resume(self, group: DescribedGroup | None, now_ms: int) -> None:
-        """Go on if the group was locked: only then is it certain that nobody else had it."""
+        """Continue if the group was locked: only then is it certain that no other gateway had
+        it."""
         assert self._adoption is not None
         if group is None:
             self._pause(BACKOFF_MS, now_ms)

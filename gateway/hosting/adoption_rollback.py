@@ -75,7 +75,7 @@ class AdoptionRollback:
 
     @property
     def _may_release_all(self) -> bool:
-        """Whether nobody holds anything, and the anchor cannot join afterwards."""
+        """Whether no member holds anything, and the anchor cannot join afterwards."""
         return not (self.recall.holders or self._anchor.awaits_answer or self.is_releasing_all)
 
     @property

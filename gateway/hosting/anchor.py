@@ -72,10 +72,10 @@ class Anchor:
         effects: list[Effect],
         end_commit: Callable[[Commit], None],
     ) -> None:
-        """`assignment`: that of its SyncGroup, which the cluster shows. `spread`: this
-        anchor's factor on the heartbeat interval, so that the heartbeats of many anchors drift
-        apart. `effects` takes what the driver has to do, `end_commit` each stray commit that the
-        cluster refuses by now."""
+        """`assignment`: that of its SyncGroup, which the cluster shows. `spread`: this anchor's
+        factor on the heartbeat interval, so that the heartbeats of many anchors drift apart.
+        `effects` takes what the driver has to do, `end_commit` each stray commit that the cluster
+        refuses now."""
         self.phase = AnchorPhase.ABSENT
         """Follows from the stage of its member."""
         self.is_here = False
@@ -381,7 +381,7 @@ class Anchor:
         self._end_strays(now_ms)
 
     def _end_strays(self, now_ms: int) -> None:
-        """End commits under earlier member ids, which the cluster refuses by now."""
+        """End commits under earlier member ids, which the cluster refuses now."""
         assert self._held is not None
         present = self._held.member_id
         strays = self._strays.values()

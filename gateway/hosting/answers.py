@@ -1,7 +1,7 @@
 """The errors that clients get from the gateway itself: one table of situation x api.
 
 What the engine or the cluster refuses has its own code; this table is for everything between them.
-A code is retriable unless the client can no longer go on as a member.
+A code is retriable unless the client can no longer continue as a member.
 """
 
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ _LOADS = {
     # member is asked to rejoin.
     GroupApi.SYNC: ErrorCode.REBALANCE_IN_PROGRESS,
     # Some clients treat COORDINATOR_LOAD_IN_PROGRESS as fatal in a Heartbeat, because Kafka answers
-    # NONE while it loads (rule 2.7). Nobody may be keeping the member's session here, so NONE could
+    # NONE while it loads (rule 2.7). The member's session may not be running here, so NONE could
     # keep it alive on the member's side for ever.
     GroupApi.HEARTBEAT: _AWAY,
 }

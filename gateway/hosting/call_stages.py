@@ -660,7 +660,7 @@ class CallStages:
         self._store_commits(call, now_ms)
 
     def _abandon_commits(self, call: Commits, now_ms: int) -> None:
-        """Nobody waits for the commits any more."""
+        """The commits are no longer waited for."""
         self._move.lose(call)
         self._commits.abandon(call, now_ms)
 

@@ -31,7 +31,7 @@ MakeRequest = Callable[[Token, Topics], Request]
 """Makes the engine's event from a token and the image of the topics."""
 
 _GOES_ON = (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
-"""The codes after which a joining client goes on."""
+"""The codes after which a joining client continues."""
 
 next_token: Callable[[], Token] = itertools.count(1).__next__
 """A token for a request. The engine tells its requests apart by them."""
@@ -68,7 +68,7 @@ class Unanswerable:
 
 @value(kw_only=False)
 class Abandoned:
-    """Nobody waits for the answer any more: the client has moved on to another connection, or, of a
+    """The answer is no longer waited for: the client has moved on to another connection, or, of a
     commit, its group to another process. The connection is closed."""
 
 
@@ -243,8 +243,8 @@ class Commits(Call):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reserve:
-    """Count the group towards limits, on account of a client or of none. Done immediately. If there
-    is no room, it fails with the refusal."""
+    """Count the group towards limits, for a client or for none. Done immediately. If there is no
+    room, it fails with the refusal."""
 
     claim: Call | AdoptRequest
     is_anchored: bool
@@ -306,6 +306,6 @@ def grants_partitions(reply: Reply) -> bool:
 
 
 def is_for_good(reply: Reply) -> bool:
-    """Whether a join failed for good. A client that must come back with a member id does so."""
+    """Whether a join failed permanently. A client that must come back with a member id does so."""
     joins = isinstance(reply, JoinGroupReply | ConsumerHeartbeatReply)
     return joins and reply.error not in _GOES_ON

@@ -1,8 +1,8 @@
 """What the gateway knows of forwarded groups: from what it relays, and from descriptions.
 
 A description has the members with their assignments and the metadata of the protocol in force, but
-no generation, no leader and no timeouts. Those come from relayed answers. What nobody has told is
-None, and is learned at the member's next join.
+no generation, no leader and no timeouts. Those come from relayed answers. What no answer has told
+is None, and is learned at the member's next join.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -53,7 +53,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedMember:
-    """A classic member of a forwarded group, behind the gateway or beside it."""
+    """A classic member of a forwarded group, behind the gateway or bypassing it."""
 
     member_id: str
     instance_id: str | None = None
@@ -202,7 +202,7 @@ class WatchedGroups:
         """The cluster has answered a client's request, and the gateway has passed both on."""
         watch = self._begin(group_id)
         if isinstance(answer, JoinGroupResponse) and not answer.error_code and answer.leader:
-            watch.is_consumer = False  # in a group of the new protocol nobody leads
+            watch.is_consumer = False  # a group of the new protocol has no leader
         if isinstance(answer, ConsumerGroupHeartbeatResponse) and not answer.error_code:
             watch.convert()
         elif not (watch.is_too_large or watch.is_consumer):

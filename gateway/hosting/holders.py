@@ -45,7 +45,7 @@ class GivenUp(NamedTuple):
 
 
 class Holders:
-    """Empty once nobody can hold a partition any more. Times are milliseconds."""
+    """Empty once no member can hold a partition any more. Times are milliseconds."""
 
     def __init__(
         self,

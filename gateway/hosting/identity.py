@@ -1,7 +1,8 @@
 """The identity of an anchor: how the cluster, this gateway and other gateways recognise it.
 
-The anchor's protocol type is that of consumers, so tools beside the gateway show a consumer group.
-Its protocol is private, so consumers have none in common with it, and it names the state log.
+The anchor's protocol type is that of consumers, so tools that bypass the gateway show a consumer
+group. Its protocol is private, so consumers have none in common with it, and it names the state
+log.
 """
 
 import re

@@ -103,7 +103,7 @@ class Damage(Enum):
     REFUSED = auto()
     """The log does not have the batch, and never will: a record is too large."""
     UNSURE = auto()
-    """Nobody knows whether the log has the batch."""
+    """It is unknown whether the log has the batch."""
 
 
 @value(kw_only=False)

@@ -72,7 +72,7 @@ BEFORE_A_DEADLINE_MAX = 64
 """Waiting requests that are decided before a due deadline."""
 
 SERVED = (SyncGroupReply, HeartbeatReply, ConsumerHeartbeatReply)
-"""Replies that show a member went on after joining."""
+"""Replies that show a member continued after joining."""
 
 _READY = LogPhase.READY  # every request asks, and Python 3.11 takes long to find an Enum's member
 
@@ -240,7 +240,7 @@ class LoggedEngine:
 
     def start_again(self) -> None:
         """Forget the requests that were under way and load again, after a bug of the caller. What
-        has happened is decided again, because nobody repeats it."""
+        has happened is decided again, because it is not repeated."""
         if self._batch is not None:
             self._batch.close()
             events = [decision.event for decision in self._batch.decisions]

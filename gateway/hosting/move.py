@@ -331,7 +331,7 @@ class Move:
             current.recall.bars_commits = True
 
     def lose(self, call: Commits) -> None:
-        """Nobody waits for the answer to the call any more."""
+        """The answer to the call is no longer waited for."""
         if (recall := self._recall) is not None:
             recall.lose(call)
 

@@ -41,18 +41,19 @@ class ReleaseOutcome(MoveOutcome):
     is_released: bool = False
     """Whether the cluster serves the group now."""
     unowned_ms: int | None = None
-    """The time for which nobody could own the partitions; None if there was no release, or if the
-    group had no members."""
+    """The time for which no member could own the partitions; None if there was no release, or if
+    the group had no members."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewProtocol:
-    """Whether the cluster takes members of the new protocol, alone and beside classic ones."""
+    """Whether the cluster takes members of the new protocol, alone and together with classic
+    ones."""
 
     why_no_natives: str = ""
     """Why it takes none; empty if it does."""
     why_not_mixed: str = ""
-    """Why it takes no classic ones beside them; empty if it does."""
+    """Why it takes no classic ones together with them; empty if it does."""
 
     @property
     def takes_natives(self) -> bool:
@@ -61,7 +62,7 @@ class NewProtocol:
 
     @property
     def takes_mixed(self) -> bool:
-        """Whether it takes classic members beside them."""
+        """Whether it takes classic members together with them."""
         return not self.why_not_mixed
 
 

@@ -1,7 +1,8 @@
 """The connection on which each member was last known to do something.
 
 A request may wait unread on a connection that its client has given up, behind another one that has
-no answer yet. The client has gone on elsewhere, so what the request says is no longer true.
+no answer yet. The client has moved to another connection, so what the request says is no longer
+true.
 """
 
 from collections.abc import Collection, Iterable

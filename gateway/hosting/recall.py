@@ -98,7 +98,7 @@ class Recall:
     ) -> None:
         """`holders`: those of the members that may hold partitions. `leads_rounds`: whether a
         member that still owns partitions gets a round, in which it is assigned nothing.
-        `has_all_members`: whether nobody else can be in the group."""
+        `has_all_members`: whether no other client can be in the group."""
         self.members: Mapping[str, ClassicGroupMember] = {
             member.member_id: member for member in group.members
         }

@@ -95,7 +95,7 @@ class Releasing(Moving):
     """One release, from the request to its end. Times are milliseconds."""
 
     why_busy = "it is being released: try again"
-    why_ending = "the gateway is shutting down; a release that has begun goes on with the next"
+    why_ending = "the gateway is shutting down; a release that has begun continues with the next"
     why_forwarded = RELEASED
     outcome_type = ReleaseOutcome
     vouches = False
@@ -397,8 +397,8 @@ class Releasing(Moving):
                 pass
 
     def on_handed_over(self, ids: AnchorIds | None, now_ms: int) -> None:
-        """Nobody holds anything, every commit has ended, and the anchor's place is the release's.
-        None: there is no anchor any more."""
+        """No member holds anything, every commit has ended, and the anchor's place is the
+        release's. None: there is no anchor any more."""
         is_again, self.is_displaced = self.is_displaced, False
         if ids is None and is_again:
             self._await_round(now_ms)

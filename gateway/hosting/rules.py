@@ -36,7 +36,7 @@ class HostingRules:
     is_removing: bool = False
     """Whether the gateway is being removed, and takes no group over meanwhile."""
     shares_log: bool = False
-    """Whether other gateways may go on with groups of this state log, which tells this one so."""
+    """Whether other gateways may take over groups of this state log, which tells this one so."""
     released: set[str] = field(default_factory=set)
     """The groups that the operator has given back to the cluster, as far as loaded."""
     adopted: set[str] = field(default_factory=set)

@@ -1,6 +1,6 @@
 """The partitions that the cluster shows as those of the anchor.
 
-Tools beside the gateway thus see all partitions of the group, with their lag.
+Tools that bypass the gateway thus see all partitions of the group, with their lag.
 """
 
 from collections.abc import Iterable

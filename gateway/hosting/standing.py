@@ -235,8 +235,8 @@ class Standing:
 
     @property
     def is_left(self) -> bool:
-        """Whether the operator leaves the group to the cluster, whoever is in it. A setting does so
-        only after the release of a group that was adopted before."""
+        """Whether the operator leaves the group to the cluster, no matter who is in it. A setting
+        does so only after the release of a group that was adopted before."""
         return self.is_released or (self.is_configured and not self.is_adopted)
 
     def may_be_adopted(self, now_ms: int) -> bool:

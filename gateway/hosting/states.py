@@ -124,7 +124,7 @@ class AdoptionStage(StrEnum):
     """The leader's member rejoins with the private protocol only: the cluster refuses all others
     from then on. The log stores it."""
     ANCHORING = "Anchoring"
-    """The anchor joins beside the leader's member."""
+    """The anchor joins in addition to the leader's member."""
     HANDING_OVER = "HandingOver"
     """The leader's member leaves, the anchor holds the group, and the engine takes over. There is
     no way back."""
@@ -149,13 +149,13 @@ class ReleaseStage(StrEnum):
     """The members are told to rejoin. The anchor keeps the group until all of them have given up
     what they held, and every commit has ended."""
     ANNOUNCING = "Announcing"
-    """The log stores that nobody holds anything."""
+    """The log stores that no member holds anything."""
     OPENING = "Opening"
     """The anchor rejoins with the protocols of the members as well."""
     GATHERING = "Gathering"
     """Requests are relayed. The members' joins wait in the cluster until the anchor leaves."""
     LEAVING = "Leaving"
-    """The anchor leaves, and the cluster's rebalance goes on without it."""
+    """The anchor leaves, and the cluster's rebalance continues without it."""
     AWAITING_ROUND = "AwaitingRound"
     """The anchor has left. Native members wait for the first round, if a classic one still owns
     partitions."""
@@ -173,7 +173,7 @@ ANCHOR: Moves[AnchorPhase] = MappingProxyType(
         AnchorPhase.ABSENT: frozenset({AnchorPhase.JOINING, AnchorPhase.STABLE}),
         AnchorPhase.JOINING: frozenset({AnchorPhase.SYNCING, AnchorPhase.LOST}),
         AnchorPhase.SYNCING: frozenset({AnchorPhase.STABLE, AnchorPhase.LOST}),
-        # Straight to Absent: a release goes on with its place.
+        # Straight to Absent: a release continues in its place.
         AnchorPhase.STABLE: frozenset(
             {AnchorPhase.RENEWING, AnchorPhase.LOST, AnchorPhase.LEAVING, AnchorPhase.ABSENT}
         ),
@@ -261,7 +261,7 @@ ADOPTION: Moves[AdoptionStage] = MappingProxyType(
 
 RELEASE: Moves[ReleaseStage] = MappingProxyType(
     {
-        # Straight to Concluding: somebody else has the group in the cluster already.
+        # Straight to Concluding: another member has the group in the cluster already.
         ReleaseStage.RECALLING: frozenset({ReleaseStage.ANNOUNCING, ReleaseStage.CONCLUDING}),
         # Straight to Leaving: native members cannot be in one group with an anchor.
         ReleaseStage.ANNOUNCING: frozenset({ReleaseStage.OPENING, ReleaseStage.LEAVING}),

@@ -230,8 +230,8 @@ class Journal:
 
     def pass_on(self, envelopes: Sequence[Envelope], owner: Hashable | None = None) -> None:
         """Write events of one group, or of the gateway, in sequence order. Call once for each.
-        `owner`: whose request has caused events with a record. Those that nobody has asked for,
-        such as the end of a session, count towards whoever has changed the group last."""
+        `owner`: whose request has caused events with a record. Those that no request has caused,
+        such as the end of a session, count towards the client that changed the group last."""
         if not envelopes:
             return
         lines = [envelope.line for envelope in envelopes]
@@ -331,7 +331,7 @@ class Journal:
         self._overflowing.discard(group_id)
 
     def forget_groups(self, concerns: Callable[[str], bool]) -> None:
-        """Forget the sequences of groups that another process goes on with."""
+        """Forget the sequences of groups that another process takes over."""
         for group_id in tuple(filter(concerns, self._groups)):
             self.forget(group_id)
 

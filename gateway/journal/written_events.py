@@ -17,7 +17,7 @@ END_BYTES_MAX = 8 << 20
 WRITE_MS_MAX = 10 * 60 * 1000
 """No batch takes longer from its decision to its lines."""
 DELIVERY_MS_MAX = 5 * 60 * 1000
-"""A topic has all lines that were in the files for so long, or has lost them for good."""
+"""A topic has all lines that were in the files for so long, or has lost them."""
 
 
 class _LastSequence(NamedTuple):

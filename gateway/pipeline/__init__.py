@@ -14,7 +14,7 @@ some repeated or missing. The output is a verdict, a page and tables:
 - `spark/` only brings the lines of each group together, where they do not fit one process. Nothing
   else needs PySpark and Java.
 
-The rows are the same whoever runs the fold: `quick_verdict.py` in memory, for the verdict alone;
+The rows are the same wherever the fold runs: `quick_verdict.py` in memory, for the verdict alone;
 `command.py` in this process for small inputs, on Spark for others; `following.py` for lines that
 still arrive, with what it keeps of each group.
 

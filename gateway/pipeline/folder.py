@@ -57,7 +57,7 @@ class Folder:
         return file._read() if file.exists() else None
 
     def add_file(self, name: str, data: bytes) -> None:
-        """Write one file where none is yet, and nobody reads."""
+        """Write a new file that has no readers yet."""
         (self / name)._write(data)
 
     def write_bytes(self, name: str, data: bytes) -> None:

@@ -22,8 +22,9 @@ def weight(name: object) -> int:
 
 class QuotaCache(Generic[_K, _V]):
     """A table of limited size; entries count by the `weight` of their names. An entry belongs to
-    whoever named it first, so that nobody takes over the names of others. An owner beyond its share
-    loses its own oldest entry; only a table that is full loses the oldest of all."""
+    the client that named it first, so that no client takes over the names of others. An owner
+    beyond its share loses its own oldest entry; only a table that is full loses the oldest of
+    all."""
 
     def __init__(
         self, entries_max: int, rule: ShareRule, weigh: Callable[[_K], int] = weight

@@ -10,7 +10,8 @@ from gateway.quotas.quota_key import QuotaKey
 class ShareRule:
     """How much of a limit one owner may have. The numbers are settings, which may change, and count
     from the next use on. None stands for half of what the others leave: many clients may stand
-    behind one address, so one that is alone gets half, and whoever comes later still finds room."""
+    behind one address, so one that is alone gets half, and those that come later still find
+    room."""
 
     per_address: int | None = None
     per_principal: int | None = None

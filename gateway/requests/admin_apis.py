@@ -92,7 +92,7 @@ class _Shown(Generic[_G]):
     refused: dict[str, tuple[ErrorCode, str]] = field(default_factory=dict)
 
     async def withhold(self, request: GroupRequest) -> None:
-        """Refuse the groups that the client may not describe, or may not while nobody can tell."""
+        """Refuse the groups that the client may not describe, or may not while that is unknown."""
         code, reason = ErrorCode.GROUP_AUTHORIZATION_FAILED, ""
         try:
             withheld: Collection[str] = await refused_names(request, Resource.GROUP, self.known)
@@ -387,8 +387,8 @@ class AdminApis:
         return ErrorCode.NONE, ""
 
     def _deleted_beside(self, answer: DescribeGroupsResponse) -> Iterable[str]:
-        """The groups that were deleted in the cluster, or whose offsets have expired there: Dead
-        as in Kafka, though the state log still has them. While an anchor joins, nobody can tell."""
+        """The groups that were deleted in the cluster, or whose offsets have expired there: Dead as
+        in Kafka, though the state log still has them. While an anchor joins, that is unknown."""
         return (
             group.group_id
             for group in answer.groups
@@ -500,8 +500,8 @@ def _refuse_deletion(group_id: str, code: ErrorCode, reason: str | None) -> Dele
 
 
 def _without_private(request: GroupRequest, group: DescribedGroup) -> DescribedGroup:
-    """The group without what its members have of the gateway's topics, which they read beside the
-    gateway: tools ask for the ends of all partitions, and give up at a refusal."""
+    """The group without what its members have of the gateway's topics, which they read directly
+    from the cluster: tools ask for the ends of all partitions, and give up at a refusal."""
     private = request.private_names
     if not private or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return group

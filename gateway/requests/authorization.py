@@ -76,7 +76,7 @@ def is_known_to_be_allowed(request: GroupRequest, message: GroupMessage) -> bool
 async def why_refused(request: GroupRequest, message: GroupMessage) -> ErrorCode:
     """The error for a client that may not send this request about one group, or NONE.
 
-    A member goes on as long as the cluster cannot be asked; nobody joins. Raises BrokerLost.
+    While the cluster cannot be asked, members continue and no client joins. Raises BrokerLost.
     """
     if is_known_to_be_allowed(request, message):
         return ErrorCode.NONE

@@ -254,7 +254,7 @@ class CommitApis:
         version = request.header.api_version
         if outcome.refused is not None:
             cause, reason = outcome.refused.cause, outcome.refused.reason
-            # Also a move may go on elsewhere.
+            # A move may continue elsewhere, too.
             if not self._groups.drivers.may_answer_for(message.group_id):
                 cause, reason = RefusalReason.LOG_NOT_OURS, ""
             return refuse(message, version, cause, reason)

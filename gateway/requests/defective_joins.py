@@ -38,7 +38,7 @@ class DefectiveJoins:
         )
 
     def why_refused(self, request: GroupRequest) -> str | None:
-        """The reason to refuse a join, with the first good version; None if it may go on."""
+        """The reason to refuse a join, with the first good version; None if it may join."""
         message, software = request.message, request.upstream.introduction
         if software is None or not self.is_concerned(message):
             return None
@@ -50,7 +50,7 @@ class DefectiveJoins:
         return why_refused(software.name, software.version, defects)
 
     def note(self, request: GroupRequest, answer: Struct) -> None:
-        """A join was answered: whoever is in, stays."""
+        """A join was answered: a member that is in stays in."""
         message = request.message
         if not self.is_concerned(message):
             return

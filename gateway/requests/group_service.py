@@ -166,8 +166,8 @@ class GroupService:
         return refused[0] if refused else await self._later(request, self._answer_allowed(request))
 
     def _refused_for_its_names(self, request: GroupRequest) -> Struct:
-        """The answer to a request whose names no answer, record or request to a broker can hold.
-        Nobody is asked: a broker might never answer."""
+        """The answer to a request whose names no answer, record or request to a broker can hold. No
+        broker is asked: it might never answer."""
         self._client_warnings.tell(
             "unwritable_name_refused",
             request.client_host,

@@ -77,7 +77,7 @@ class OffsetDeleteApi:
         )
         answer = await self._groups.router.answer_without_driver(group_id, call)
         if isinstance(answer, OffsetDeleteReply) and not answer.error:
-            if not answer.group_exists:  # nor has it an anchor
+            if not answer.group_exists:  # it has no anchor either
                 return cast(OffsetDeleteResponse, await forward(request, message))
             answer = None  # the topics have to be known
         if answer is None:

@@ -251,8 +251,8 @@ async def fetch_from_cluster(
 def without_private(
     request: GroupRequest, answer: OffsetFetchResponseGroup
 ) -> OffsetFetchResponseGroup:
-    """A list of all offsets as Kafka gives it to a client that may not describe some topics. Who
-    reads the gateway's events beside it has committed there."""
+    """A list of all offsets as Kafka gives it to a client that may not describe some topics. A
+    consumer that reads the gateway's events directly from the cluster has committed there."""
     is_private = request.private_names.has_topic
     return replace(answer, topics=tuple(t for t in answer.topics if not is_private(t.name)))
 

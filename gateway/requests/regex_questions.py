@@ -32,7 +32,7 @@ class RegexQuestions:
 
     async def ask(self, request: GroupRequest, message: MemberMessage) -> None:
         """Ask what there is to ask, on the client's connection. Without an answer the resolution
-        waits for a further heartbeat, and this one goes on."""
+        waits for a further heartbeat, and this one is answered."""
         if not isinstance(message, ConsumerGroupHeartbeatRequest) or not self.has_one(message):
             return
         group_id, regex = message.group_id, message.subscribed_topic_regex

@@ -1,4 +1,4 @@
-"""Answers to requests with names that nobody can write.
+"""Answers to requests with names that cannot be written.
 
 Kafka replaces the malformed bytes of a name, which may make it longer than any name that a message
 or a record can hold. So no such group, member or topic exists, and a broker that has to write the

@@ -1,4 +1,4 @@
-"""The commit mark: the number of the last transaction of the state file, in a tiny file beside it.
+"""The commit mark: the number of the last transaction of the state file, in a tiny file next to it.
 
 SQLite silently drops the transactions at the end of a truncated or damaged write-ahead log. The
 mark is written before an answer leaves, but never synced. After a kill it is exact, and after a

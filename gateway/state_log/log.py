@@ -30,7 +30,7 @@ class StateLogLost(StateLogUnusable):
 
 
 class StateLogUnsure(StateLogError):
-    """Nobody knows whether the batch is in the log. Load the group again."""
+    """It is unknown whether the batch is in the log. Load the group again."""
 
 
 class StateLogTaken(Exception):

@@ -192,7 +192,7 @@ _COLUMN_TYPES = (int, str, bytes, bytes, int)
 def _compare(head: Head, mark: Mark) -> None:
     remedy = f"{_PUT_BACK}. If it is the right file, remove {{path}}-mark"
     if mark.log_id != head.log_id:
-        raise _Damage(f"{commit_mark.FILE_NAME} beside it belongs to another log", remedy)
+        raise _Damage(f"{commit_mark.FILE_NAME} next to it belongs to another log", remedy)
     if head.transactions < mark.transaction:
         lost = mark.transaction - head.transactions
         raise _Damage(f"the last {lost} of {mark.transaction} transactions are missing", remedy)

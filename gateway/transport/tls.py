@@ -82,7 +82,7 @@ class TlsSocket:
     def __init__(self, sock: socket.socket, tls: ssl.SSLObject) -> None:
         self._sock = sock
         self._tls = tls
-        self._undecrypted: bytes | memoryview = b""  # arrived ciphertext that nobody asked for
+        self._undecrypted: bytes | memoryview = b""  # arrived ciphertext that no call has asked for
         self._unsent: bytes = b""  # ciphertext that the socket has not taken
         self._taken = 0  # bytes of plain text in it, which count as sent once it is
         self._has_ended = False  # nothing follows from the peer

@@ -224,7 +224,7 @@ class OwnershipFold(EventFold):
                     self._grant(topic[number], member_id, source, from_ms)
 
     def _take_over(self, others: SeveralLogs, source: Source, holders: _Holders) -> None:
-        """Another log goes on with the group. If it begins with what an earlier one had at its end,
+        """Another log takes over the group. If it begins with what an earlier one had at its end,
         clocks that contradict that differ."""
         left: dict[str, dict[str, dict[int, set[str]]]] = {}
         for partition in self.all_partitions():

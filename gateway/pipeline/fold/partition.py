@@ -53,7 +53,7 @@ class GrantPeriod:
     committed_ms: int = -1
     """When a commit was last stored meanwhile, by the gateway's clock; only with several logs."""
     last_hosting: Hosting | None = None
-    """The latest hosting that has gone on with it; null if that is the one of its beginning."""
+    """The latest hosting that has continued with it; null if that is the one of its beginning."""
 
     @property
     def gateway_id(self) -> str:

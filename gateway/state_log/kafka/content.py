@@ -31,7 +31,7 @@ LOG_SHARD_KEY = encode_key(RecordType.LOG_SHARD, LogKey())
 LOG_RENEWAL_KEY = encode_key(RecordType.LOG_RENEWAL, LogKey())
 
 FIRST_SHARD = 0
-"""Whoever has claimed it last has the log."""
+"""The gateway that has claimed it last has the log."""
 NO_RUN = -1
 RUNS_PER_CLAIM = 1_000_000
 """More than the processes that a fleet starts, and the shards that it moves, between two claims.
@@ -48,7 +48,7 @@ class Content:
     shard: LogShardValue | None = None
     """Which part of the groups it has; None if it has all."""
     owner: LogOwnerValue | None = None
-    """Whoever has claimed it last, but none of a gateway that another one has followed."""
+    """The one that has claimed it last, unless another gateway has followed that one."""
     owner_offset: int = -1
     """The offset of the record that names the owner."""
     groups: CompactedLog = field(default_factory=lambda: CompactedLog(_place_of))

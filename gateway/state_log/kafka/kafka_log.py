@@ -113,11 +113,11 @@ class LogShard:
     """The number of the partition as well."""
     shards: int
     log_id: str | None
-    """The id that all parts share; None if nobody has claimed the log for this gateway yet."""
+    """The id that all parts share; None if the log has not been claimed for this gateway yet."""
     run_id: int
     """The run of the process, as far as the log has been claimed for this gateway."""
     record_bytes_max: int
-    """The largest record that the topic accepts, which somebody has checked."""
+    """The largest record that the topic accepts, which was checked before."""
 
     @property
     def mark(self) -> LogShardValue:

@@ -68,7 +68,7 @@ async def find_writers(
     connection: BrokerConnection, topic: str, *, has_shards: bool
 ) -> tuple[str, ...]:
     """The transactional ids that a gateway needs. `has_shards`: whether it has shards in any case;
-    a single one goes on with them if the topic has them. Raises UpstreamError."""
+    a single one keeps them if the topic has them. Raises UpstreamError."""
     request = request_operations([topic], connection.highest_version(ApiKey.METADATA))
     known = topics_in(await connection.ask(*request)).get(topic)
     has_shards |= known is not None and known.partition_count >= SHARDS
@@ -99,9 +99,9 @@ class ShardPartitions:
         on_taken: OnTaken | None = None,
         lease_ms: int = LEASE_MS,
     ) -> None:
-        """`log_id`: None if nobody has claimed the first shard for this fleet yet. `nursery` fails
-        with StateLogTaken once another gateway has taken a shard, unless there is `on_taken`.
-        `lease_ms`: see `KafkaLog`."""
+        """`log_id`: None if the first shard has not been claimed for this fleet yet. `nursery`
+        fails with StateLogTaken once another gateway has taken a shard, unless there is
+        `on_taken`. `lease_ms`: see `KafkaLog`."""
         self._upstream, self._topic, self._access = upstream, topic, access
         self._cluster_id = cluster_id
         self._count = count
@@ -223,8 +223,8 @@ async def open_partitions(
 async def claim_log(
     upstream: Sequence[Address], topic: str, access: Access, *, cluster_id: str | None
 ) -> tuple[str, int]:
-    """Take the log from whoever has it, and make it if there is none. Returns its id, and a run
-    that is greater than any before. Raises StateLogUnusable, StateLogError, StateLogTaken."""
+    """Take the log from its owner, and make it if there is none. Returns its id, and a run that is
+    greater than any before. Raises StateLogUnusable, StateLogError, StateLogTaken."""
     member = FleetMember(slot=0, slots=1, shards=SHARDS)
     async with open_partitions(
         upstream, topic, access, member, (FIRST_SHARD,), cluster_id=cluster_id

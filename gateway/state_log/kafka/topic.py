@@ -76,7 +76,7 @@ def add_partitions(config: Mapping[str, Any], topic: str, partitions: int) -> No
     try:
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
     except KafkaException as error:
-        if count_partitions(config, topic) >= partitions:  # somebody else has added them
+        if count_partitions(config, topic) >= partitions:  # another client has added them
             return
         raise StateLogUnusable(
             f"topic {topic} cannot be given the {partitions} partitions that the state of several"

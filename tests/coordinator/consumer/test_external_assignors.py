@@ -178,7 +178,7 @@ def test_the_share_of_an_instance_that_was_taken_over_replaces_no_other(
     [
         ({"n1": {"foo": (0, 1)}, "n2": {"foo": (1, 2)}}, "foo-1 went to both 'n1' and 'n2'"),
         ({"n2": {"foo": (1,)}}, "foo-1 went to both 'n1' and 'n2'"),
-        ({"n1": {"foo": (0,)}, "n2": {"foo": (1,)}}, "foo-2 went to nobody"),
+        ({"n1": {"foo": (0,)}, "n2": {"foo": (1,)}}, "foo-2 was assigned to no member"),
         ({"who": {"foo": (1,)}}, "'who' is not a member"),
         ({"n1": {"foo": (0, 1, 2, 3)}, "n2": {}}, "no partition foo-3"),
         ({"n1": {**ALL, "bar": (0,)}, "n2": {}}, "'n1' does not subscribe to the topic bar"),

@@ -107,7 +107,7 @@ async def test_a_cluster_that_lets_outsiders_in_fails() -> None:
     async with careless_broker(lets_outsiders_in=True) as connection:
         findings = await findings_of(connection)
     (failed,) = [finding for finding in findings if finding.result is Result.FAILS]
-    assert failed.detail == "a consumer of the old protocol beside it got MEMBER_ID_REQUIRED"
+    assert failed.detail == "an outside consumer of the old protocol got MEMBER_ID_REQUIRED"
     assert failed.remedy == "do not host groups on this cluster"
 
 

@@ -57,7 +57,7 @@ async def test_a_cluster_without_limits_passes_and_nothing_is_left(kafka: KafkaC
     # Kafka 2.8 without ZooKeeper is a preview that has no transactions yet.
     assert ({TRANSACTIONS, CLOCKS} <= by_subject) == (kafka.release != "2.8")
     anchor = [finding.detail for finding in findings if finding.subject == ANCHOR]
-    assert "a consumer of the old protocol beside it is refused" in anchor
+    assert "an outside consumer of the old protocol is refused" in anchor
     takes_natives = works(APIS, RELEASE) in findings
     assert takes_natives == kafka.has_new_protocol, "3.9 only lists its apis"
     assert "taken again after a kill; the predecessor is fenced" in anchor

@@ -69,7 +69,7 @@ def test_handshakes_of_one_address_are_limited() -> None:
     """Until they end."""
     limiter = ConnectionLimiter(Limits(max_handshakes_per_address=1))
     slot = limiter.take(HERE, has_handshake=True)
-    with pytest.raises(TooManyConnections, match="1 handshakes with this address go on"):
+    with pytest.raises(TooManyConnections, match="1 handshakes with this address are under way"):
         limiter.take(HERE, has_handshake=True)
     limiter.take(THERE, has_handshake=True)
     slot.end_handshake(None)

@@ -131,7 +131,7 @@ async def test_a_silent_client_is_given_up_and_limited(authority: CertificateAut
     refused, failed = lines
     assert (refused["event"], refused["reason"]) == (
         "connection_refused",
-        "1 handshakes with this address go on",
+        "1 handshakes with this address are under way",
     )
     assert (failed["event"], failed["reason"]) == (
         "tls_handshake_failed",

@@ -70,7 +70,7 @@ def test_long_answers_of_all_clients_have_a_total() -> None:
     refusal = rooms[-1].refusal
     assert refusal is not None
     assert refusal[0] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert "address 10.0.0.1 may take 1500000 bytes by now: ask again" in refusal[1]
+    assert "address 10.0.0.1 may take 1500000 bytes at the moment: ask again" in refusal[1]
     assert take_part(AnswerRoom(partial(held.take, QuotaKey("10.0.0.2"))), part)
 
 
