@@ -323,7 +323,7 @@ TOTALS = (
     Total(
         "gateway.board.changes",
         "GONE_MAX",
-        "groups that are gone, for whoever watches",
+        "groups that are gone, for watchers of all groups",
         Share.GROUPS,
         "the next look is complete",
     ),
