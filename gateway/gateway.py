@@ -229,7 +229,7 @@ async def run_gateway(
     stop: trio.Event,
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run a gateway until `stop`, then drain it. Cancellation closes everything at once.
+    """Run a gateway until `stop`, then drain it. Cancellation closes everything immediately.
 
     Reports the bootstrap address. Raises UpstreamError if the cluster cannot be reached at the
     start, ListenError if a port is not available, NoControlSocket.

@@ -1,4 +1,4 @@
-"""Loads modules fast, and handles Ctrl-C meanwhile by ending the process at once.
+"""Loads modules fast, and handles Ctrl-C meanwhile by ending the process immediately.
 
 Python can swallow a KeyboardInterrupt during an import (in one of its own callbacks), or turn it
 into a RuntimeError (in `__set_name__`, before 3.12). Its garbage collector would take a fifth of

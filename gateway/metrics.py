@@ -249,7 +249,7 @@ class Metrics:
         )
 
     def _of_waits(self, answered: Mapping[tuple[str, ...], float]) -> Metric:
-        """An answer that was given at once was not measured, and counts as the shortest."""
+        """An answer that was given immediately was not measured, and counts as the shortest."""
         totals: Counter[str] = Counter()
         for (api, _code), count in answered.items():
             totals[api] += round(count)

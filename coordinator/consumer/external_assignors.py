@@ -101,8 +101,9 @@ def _write_target(
     computation: Computation,
 ) -> None:
     """Write what differs. A member that left meanwhile loses its share, unless another has its
-    instance id now. One that joined meanwhile waits for the next target, which is due at once if no
-    other member needs it: the replacement of a static member may have changed its instance id."""
+    instance id now. One that joined meanwhile waits for the next target, which is due immediately
+    if no other member needs it: the replacement of a static member may have changed its instance
+    id."""
     group = step.consumer
     shares: dict[str, tuple[frozenset[Partition], AssignmentMetadata | None]] = {}
     has_orphans = False

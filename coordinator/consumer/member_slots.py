@@ -1,6 +1,6 @@
 """Keeps the slot of a member that left, for its replacement (rule 3.16, DEV D77).
 
-A dynamic member that leaves is deleted at once and holds nothing from then on. Only its target
+A dynamic member that leaves is deleted immediately and holds nothing from then on. Only its target
 stays, for a short grace, and the epoch stays as it is, so no other member is told anything. A
 client with the same client id and host that joins meanwhile gets that target. Otherwise the end of
 the grace, or any new target before it, treats the member as one that has just left (see

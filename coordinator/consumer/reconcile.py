@@ -48,8 +48,8 @@ def reconcile_member(
 
 
 def reassign_member(step: StepBuilder, member: Member) -> None:
-    """Assign a rejoining member everything that it holds. Reconcile it at once only if that needs
-    no revocation.
+    """Assign a rejoining member everything that it holds. Reconcile it immediately only if that
+    needs no revocation.
 
     DEV D25: a join always states that the member owns nothing, even a delayed join whose member has
     received partitions since. In Kafka such a join frees partitions that the member must revoke and

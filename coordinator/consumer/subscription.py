@@ -38,7 +38,7 @@ def put_member(
     if group.regexes and after != before:
         forget_unused_regexes(step)
     cause = _cause(group, before, after)
-    # DEV D66: a change of the assignor takes effect at once, as in Kafka 4.4 (KAFKA-20434).
+    # DEV D66: a change of the assignor takes effect immediately, as in Kafka 4.4 (KAFKA-20434).
     if cause is None and assignor_before is not None and assignor_before != _assignor(step):
         cause = EpochCause.ASSIGNOR_CHANGED
     bump_epoch_if_needed(step, cause or why_else)

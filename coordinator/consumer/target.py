@@ -57,7 +57,7 @@ def is_target_awaited(step: StepBuilder) -> bool:
 
 
 def target_due_at_ms(group: ConsumerGroup, config: GroupConfig, now_ms: int) -> int:
-    """When the next target may be computed, in wall-clock milliseconds; 0 means at once.
+    """When the next target may be computed, in wall-clock milliseconds; 0 means immediately.
 
     DEV D83: the second target after a quiet time does not wait, either. A consumer that restarts
     changes its group twice.

@@ -75,7 +75,7 @@ class ClassicGroup(Forkable):
         self.removals: Table[str, None] = Table()
 
     def fork(self) -> Self:
-        """Copies at once what nearly every step uses."""
+        """Copies eagerly what nearly every step uses."""
         twin = super().fork()
         twin.core, twin.members = self.core, self.members.fork()
         return twin

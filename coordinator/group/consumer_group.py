@@ -174,7 +174,7 @@ class ConsumerGroup(Forkable):
         self.statuses: CountTable[MemberStatus] = CountTable()
 
     def fork(self) -> Self:
-        """Copies at once what nearly every step uses."""
+        """Copies eagerly what nearly every step uses."""
         twin = super().fork()
         twin.epoch, twin.assignment_epoch = self.epoch, self.assignment_epoch
         twin.topics_checked = self.topics_checked

@@ -131,7 +131,7 @@ class GroupState(Forkable):
         """Whether a setting alone, and no operator, has the group served here."""
 
     def fork(self) -> Self:
-        """Copies at once what nearly every step uses."""
+        """Copies eagerly what nearly every step uses."""
         twin = super().fork()
         twin.group = self.group.fork() if self.group is not None else None
         twin.deadlines, twin.release = self.deadlines.fork(), self.release

@@ -86,7 +86,7 @@ class GroupConfig:
 
     temporary_assignment_ms: int = 0
     """How long another member may have the partitions of a member that left while the group is
-    rolled, until its replacement comes (deviation D85); 0: they are distributed at once, as in
+    rolled, until its replacement comes (deviation D85); 0: they are distributed immediately, as in
     Kafka."""
 
     roll_pause_ms: int = 300_000

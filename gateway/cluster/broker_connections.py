@@ -13,12 +13,12 @@ from gateway.cluster.errors import UpstreamClosed, UpstreamError
 from kafka_codecs.declaration import Struct
 
 TRY_AGAIN_S = 1.0
-"""The minimum interval between attempts to connect to an unreachable broker. Requests fail at once
-in between. Clients, which have no other broker, do wait: `data_path/brokers.py`."""
+"""The minimum interval between attempts to connect to an unreachable broker. Requests fail
+immediately in between. Clients, which have no other broker, do wait: `data_path/brokers.py`."""
 
 
 class BrokerConnections:
-    """Connections by node id. A broker that has just failed is not tried again at once."""
+    """Connections by node id. A broker that has just failed is not tried again immediately."""
 
     def __init__(self, access: Access, address_of: Callable[[int], Address | None]) -> None:
         """`address_of` returns the address of a live broker."""

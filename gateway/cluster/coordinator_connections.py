@@ -81,7 +81,7 @@ class CoordinatorConnections:
                 connection.close()
 
     def _check_recent_failure(self, node_id: int, asked_s: float) -> None:
-        """Fail at once if another request has found this broker away since `asked_s`, so that a
+        """Fail immediately if another request has found this broker away since `asked_s`, so that a
         thousand waiting anchors do not try one after the other. Later requests try again, unlike in
         `cluster.py`, because each anchor has its own backoff."""
         failed_s, reason = self._failures.get(node_id, (-math.inf, ""))

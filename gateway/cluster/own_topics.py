@@ -65,7 +65,7 @@ def _make(admin: AdminClient, wanted: NewTopic) -> None:
 
 
 def _retry_until_known(ask: Callable[[], Future[R]]) -> R:
-    """Retry, because not every broker knows a new topic at once."""
+    """Retry, because not every broker knows a new topic immediately."""
     give_up_at = time.monotonic() + CLUSTER_TIMEOUT_S
     while True:
         try:

@@ -15,8 +15,8 @@ KEYS_MAX = 64
 
 @contextmanager
 def single_keys() -> Iterator[int | None]:
-    """Have standard input give each key at once during the block. The file descriptor; None if it
-    is no terminal. The terminal is as before in the end."""
+    """Have standard input give each key immediately during the block. The file descriptor; None if
+    it is no terminal. The terminal is as before in the end."""
     try:
         descriptor = sys.stdin.fileno()
         before = termios.tcgetattr(descriptor)

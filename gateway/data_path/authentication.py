@@ -80,7 +80,7 @@ class Authentication:
                 await self._upstream.ask(ApiVersionsRequest(), 0)
 
     def check_relayed(self) -> None:
-        """Check a request that goes to the broker at once, as `check` does. Raises
+        """Check a request that goes to the broker immediately, as `check` does. Raises
         NotAuthenticated."""
         now_s = trio.current_time()
         self._session.check(now_s)

@@ -110,7 +110,7 @@ class Brokers:
         """Connect to this broker, or to any live one: the preferred one if it can be reached.
         Returns its node id too.
 
-        Raises UpstreamError, at once for a broker that is known to be away.
+        Raises UpstreamError, immediately for a broker that is known to be away.
         """
         if node_id is not None:
             return node_id, await self._connect_to(node_id, self._addresses[node_id], software)

@@ -19,7 +19,7 @@ PERMISSION_LIFETIME_S = 120.0
 
 @dataclass(slots=True, kw_only=True)
 class Limits:
-    """Named limits of the data path. Those that are settings may change, and count at once."""
+    """Named limits of the data path. Those that are settings may change, and count immediately."""
 
     max_connections: int = 10_000
     """Client connections over all listeners."""

@@ -359,7 +359,7 @@ class ClientConnection:
         self._state = check_move(CLIENT_MOVES, self._state, state)
 
     def close(self) -> None:
-        """Close the sockets at once. No task may `serve`."""
+        """Close the sockets immediately. No task may `serve`."""
         if self._state in _READING:
             self._move(ClientState.FINISHING)
         self._upstream.close()
@@ -479,7 +479,8 @@ class ClientConnection:
         return upstream is None or source.send_run(upstream.sock)
 
     def _answer_first(self, size: int, api_key: int, version: int) -> bool:
-        """Answer one of the first requests of the client at once. False if it is to be served."""
+        """Answer one of the first requests of the client immediately. False if it is to be
+        served."""
         if self._upstream.is_negotiated:
             return self._groups.answer_at_once(size, api_key, version)
         answer = introduce_at_once(self._frames, self._shared, self.slot, size, api_key)
@@ -490,7 +491,7 @@ class ClientConnection:
         return True
 
     async def _arrivals(self) -> Arrival:
-        """Wait for what cannot be relayed at once."""
+        """Wait for what cannot be relayed immediately."""
         if self._source.is_empty() and not self._groups.has_begun():
             if self._state is not ClientState.RESTING:
                 self._move(ClientState.RESTING)

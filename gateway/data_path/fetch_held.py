@@ -1,5 +1,5 @@
-"""Changes a Fetch that names private topics: the broker answers at once, with a size that can be
-held in memory, and outside of any session, since a session names a topic only once. Pure."""
+"""Changes a Fetch that names private topics: the broker answers immediately, with a size that can
+be held in memory, and outside of any session, since a session names a topic only once. Pure."""
 
 from dataclasses import replace
 

@@ -46,8 +46,8 @@ def _weigh(grant: Permission) -> int:
 
 
 class Grants:
-    """Remembers what the cluster allowed, never what it refused: a new permission counts at once,
-    and a lost one after the lifetime of the grant."""
+    """Remembers what the cluster allowed, never what it refused: a new permission counts
+    immediately, and a lost one after the lifetime of the grant."""
 
     def __init__(
         self,

@@ -99,7 +99,7 @@ class AnswerUnderWay(Awaitable[Struct]):
 
 
 class CommitUnderWay(Protocol):
-    """A commit that its group has accepted at once, and that the cluster now has to store."""
+    """A commit that its group has accepted immediately, and that the cluster now has to store."""
 
     body: bytes
     """The request for the broker, in `version`."""
@@ -135,8 +135,8 @@ class GroupApis(Protocol):
         request: GroupRequest,  # noqa: ARG002
         body: bytes,  # noqa: ARG002
     ) -> CommitUnderWay | None:
-        """Have an OffsetCommit accepted, so that it can be sent to the broker at once. `body` is
-        its encoding. None if that takes time; then nothing has changed."""
+        """Have an OffsetCommit accepted, so that it can be sent to the broker immediately. `body`
+        is its encoding. None if that takes time; then nothing has changed."""
         return None
 
     async def end_commit(self, request: GroupRequest, commit: CommitUnderWay) -> Struct:

@@ -1,4 +1,4 @@
-"""Answers the group requests of one client, at once where its group can."""
+"""Answers the group requests of one client, immediately where its group can."""
 
 import contextlib
 import contextvars
@@ -162,7 +162,7 @@ class GroupRequests:
         self._changed = None
 
     def answer_at_once(self, size: int, api_key: int, version: int) -> bool:
-        """Answer the next request if its group can at once. False if not: it may have begun.
+        """Answer the next request if its group can immediately. False if not: it may have begun.
 
         Only the last request that is here: a client that sends many must not hold up others.
         """
@@ -376,7 +376,7 @@ class GroupRequests:
     # Commits, which the broker stores
 
     def _send_commit(self, request: GroupRequest, start: bytes, body: bytes) -> bool:
-        """Send a commit to the broker if its group can accept it at once. False if not.
+        """Send a commit to the broker if its group can accept it immediately. False if not.
 
         Until the client has the answer, its further requests wait: `_begun` is set.
         """

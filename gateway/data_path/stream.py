@@ -4,7 +4,7 @@ The speed of the relay depends on this narrow interface. It knows about Kafka on
 begins with its size. The caller checks sizes against its limits.
 
 A source borrows a buffer to receive, and keeps it only until what has arrived is relayed or waits
-for a task: a bytearray is resident at once, and most connections are idle most of the time.
+for a task: a bytearray is resident immediately, and most connections are idle most of the time.
 """
 
 import fcntl
@@ -47,8 +47,8 @@ _C_INT = struct.Struct("i")
 _NOTHING = memoryview(b"")
 
 Consume = Callable[[], bool]
-"""Relays what has arrived, as far as that is possible at once. False if it leaves something to the
-task of the connection."""
+"""Relays what has arrived, as far as that is possible immediately. False if it leaves something to
+the task of the connection."""
 
 OnWork = Callable[[], None]
 """Called once when there is something that a task has to do."""
@@ -235,7 +235,7 @@ class FrameSource:
         self.relay(count - SIZE_BYTES)
 
     def send_run(self, sink: Sink) -> bool:
-        """Send as much of the run as `sink` takes at once. Returns whether that was all."""
+        """Send as much of the run as `sink` takes immediately. Returns whether that was all."""
         run, end = self._run, self._start
         while run < end:
             try:

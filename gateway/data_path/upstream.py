@@ -39,7 +39,7 @@ from kafka_codecs.declaration import Struct
 
 PATIENCE_S = 1.5
 """How long a client's own request waits for a broker that is away. A client that gets an error at
-once retries at once."""
+once retries immediately."""
 ANSWER_TIMEOUT_S = 30.0
 ASKED_TOGETHER_MAX = 64
 """Requests in flight if one client request needs many: one at a time would take long, and all at
@@ -168,7 +168,7 @@ class Upstream:
 
     @property
     def has_room(self) -> bool:
-        """Whether there is a connection to which a request can be sent at once."""
+        """Whether there is a connection to which a request can be sent immediately."""
         connection = self.connection
         return connection is not None and connection.has_room()
 
@@ -314,7 +314,7 @@ class Upstream:
         self, key: ApiKey, request: bytearray, correlation_id: int, inspect: Inspect
     ) -> memoryview:
         """Send a client's request as it is, except for its correlation id. The client gets the
-        answer if `inspect` lets it pass. Returns what could not be sent at once.
+        answer if `inspect` lets it pass. Returns what could not be sent immediately.
 
         For the poller's task. The connection must be open and have room.
         """

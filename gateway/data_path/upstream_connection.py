@@ -110,7 +110,7 @@ class UpstreamConnection:
     # For the reader of the client's requests.
 
     def has_room(self) -> bool:
-        """Whether another request can be sent at once: the gateway's own go out whole."""
+        """Whether another request can be sent immediately: the gateway's own go out whole."""
         return (
             self.state is _OPEN
             and len(self._expected) < self._limits.max_pipelined
@@ -149,7 +149,7 @@ class UpstreamConnection:
         self, request: bytearray, client_correlation_id: int, inspect: Inspect
     ) -> tuple[Inspected, memoryview]:
         """Send a request (without its size), whose answer `inspect` sees first. Returns the
-        expected answer, and what could not be sent at once. The connection must have room."""
+        expected answer, and what could not be sent immediately. The connection must have room."""
         asked = Inspected(self._take_id(), client_correlation_id, inspect)
         _INT32.pack_into(
             request, CORRELATION_ID_IN_REQUEST - SIZE.size, asked.upstream_correlation_id

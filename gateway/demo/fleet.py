@@ -58,7 +58,7 @@ class Fleet:
         return self._children[name].pid
 
     async def replace(self, name: str, protocol: Protocol, bootstrap: str | None = None) -> None:
-        """Stop one member cleanly. Its replacement starts at once with this protocol, and with
+        """Stop one member cleanly. Its replacement starts immediately with this protocol, and with
         other bootstrap servers if they are given."""
         self.wanted[name] = protocol
         self._bootstraps[name] = bootstrap or self._bootstraps[name]

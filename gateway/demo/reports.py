@@ -129,7 +129,7 @@ def decode(line: str) -> Report:
 
 
 def say(report: Report) -> None:
-    """Write the report to stdout at once. BrokenPipeError means that the parent is gone."""
+    """Write the report to stdout immediately. BrokenPipeError means that the parent is gone."""
     sys.stdout.write(encode(report) + "\n")
     sys.stdout.flush()
 

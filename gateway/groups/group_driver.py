@@ -147,7 +147,7 @@ class GroupDriver:
         return await self.finish(call, do) if answer is None else answer
 
     def begin(self, call: Call) -> Answer | None:
-        """Ask the group. None if the answer takes time; then `finish` must follow at once."""
+        """Ask the group. None if the answer takes time; then `finish` must follow immediately."""
         call.knows_topics = self.work.topics.covers(call.topic_names)
         if call.api is GroupApi.CONSUMER_JOIN:
             call.overrides = self._services.state_log.config_overrides(self.group.group_id)

@@ -505,7 +505,7 @@ class LoggedEngine:
         return item.event
 
     def _close(self, batch: Batch, now_ms: int) -> None:
-        """Write the batch, or carry it out at once if there is nothing to write."""
+        """Write the batch, or carry it out immediately if there is nothing to write."""
         if batch.durable:
             self._move(LogPhase.WRITING)
             self._effects.append(Write(batch))

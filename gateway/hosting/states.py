@@ -59,7 +59,7 @@ class LogPhase(StrEnum):
     UNREADABLE = "Unreadable"
     """The last read failed; calls are refused until the next attempt."""
     READY = "Ready"
-    """The next event can be decided at once."""
+    """The next event can be decided immediately."""
     COMPUTING = "Computing"
     """A long decision runs in a thread."""
     WRITING = "Writing"

@@ -145,7 +145,7 @@ class Journal:
         self.pass_on(envelopes)
 
     def stamp(self, entry: DecisionEvents, group_id: str | None) -> Sequence[Envelope]:
-        """Number events in the sequence of this process. Pass them on at once."""
+        """Number events in the sequence of this process. Pass them on immediately."""
         after = began_ms = None
         if group_id is not None:
             place = self._place(group_id)

@@ -39,15 +39,15 @@ class AnswerCounts:
         """By type of the answer and its error code. An answer that has a code per entry counts
         with 0."""
         self.waits: defaultdict[type[Struct], Durations] = defaultdict(Durations)
-        """How long the answers took that were not given at once."""
+        """How long the answers took that were not given immediately."""
 
     def note(self, answer: Struct) -> None:
         """Count an answer."""
         self.counts[type(answer), getattr(answer, "error_code", 0)] += 1
 
     def note_wait(self, answer: type[Struct], length_s: float) -> None:
-        """The answer took so long. One that was given at once is not measured: a look at the clock
-        would cost a part of it."""
+        """The answer took so long. One that was given immediately is not measured: a look at the
+        clock would cost a part of it."""
         self.waits[answer].note(length_s)
 
 

@@ -2,12 +2,12 @@
 
 Commits arrive thousands of times a second, so each member's are combined into one event per
 interval, with the first, lowest and last offset of each partition: a step backwards stays visible.
-The first fetch of a partition is reported at once, because the member starts there. A change of a
-member's partitions ends both: open commits are reported before the change, and later fetches count
-as new starts. The cluster's own coordinator tells of no change, so a commit also ends those of
-other members for the same partition. A commit from outside the group may be an admin's reset. It is
-reported at once, because a process that is killed reports nothing, and a forgotten reset looks like
-a lost commit.
+The first fetch of a partition is reported immediately, because the member starts there. A change of
+a member's partitions ends both: open commits are reported before the change, and later fetches
+count as new starts. The cluster's own coordinator tells of no change, so a commit also ends those
+of other members for the same partition. A commit from outside the group may be an admin's reset. It
+is reported immediately, because a process that is killed reports nothing, and a forgotten reset
+looks like a lost commit.
 
 Commits in a transaction count only once it is committed. The transactions of one producer that were
 committed within an interval are summed up as well; one that was aborted is reported by itself.
@@ -95,7 +95,7 @@ class _Offsets:
 @dataclass(slots=True)
 class _Interval:
     """The commits of one member since `from_ms`. An outsider's begins without those that were
-    reported at once."""
+    reported immediately."""
 
     from_ms: int
     to_ms: int

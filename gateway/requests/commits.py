@@ -144,8 +144,8 @@ class CommitApis:
     def begin(
         self, request: GroupRequest, message: OffsetCommitRequest, body: bytes
     ) -> "CommitOnItsWay | None":
-        """Have a commit accepted if its group is at rest, so that it can be sent at once. None if
-        it cannot; then nothing has changed, and it is to be answered by `answer`."""
+        """Have a commit accepted if its group is at rest, so that it can be sent immediately. None
+        if it cannot; then nothing has changed, and it is to be answered by `answer`."""
         its_version = request.header.api_version
         version = request.upstream.version_for(_OFFSET_COMMIT, its_version, FIRST_COMMIT_VERSION)
         if not message.group_id or not _is_alike(version, its_version):

@@ -236,7 +236,7 @@ class GroupService:
         ]
 
     def begin_commit(self, request: GroupRequest, body: bytes) -> CommitUnderWay | None:
-        """Have a commit accepted at once, if nothing has to be asked or written first."""
+        """Have a commit accepted immediately, if nothing has to be asked or written first."""
         message = request.message
         assert isinstance(message, OffsetCommitRequest)
         if request.names_unwritable or not is_known_to_be_allowed(request, message):

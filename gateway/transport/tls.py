@@ -160,7 +160,7 @@ class TlsSocket:
         self._sock.shutdown(how)
 
     def close(self) -> None:
-        """Say goodbye if that is possible at once, and close."""
+        """Say goodbye if that is possible immediately, and close."""
         with contextlib.suppress(OSError):
             self._call(self._tls.unwrap)
         with contextlib.suppress(OSError):
@@ -228,7 +228,7 @@ class TlsSocket:
             self._unsent = self._unsent[self._sock.send(self._unsent) :]
 
     def _answer(self) -> None:
-        """Send what TLS itself has to say, if that is possible at once."""
+        """Send what TLS itself has to say, if that is possible immediately."""
         with contextlib.suppress(BlockingIOError):
             self._flush()
         if len(self._unsent) > UNSENT_BYTES_MAX:

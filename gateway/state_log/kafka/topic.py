@@ -97,7 +97,7 @@ def has_partition(config: Mapping[str, Any], topic: str, partition: int) -> bool
 
 
 def _await_partitions(config: Mapping[str, Any], topic: str, wanted: int) -> int:
-    """How many partitions the topic has. Not every broker knows a new one at once."""
+    """How many partitions the topic has. Not every broker knows a new one immediately."""
     give_up_at = time.monotonic() + PARTITIONS_LOOK_S
     while True:
         count = count_partitions(config, topic)
