@@ -1,6 +1,6 @@
 """What several processes cost, and how long groups are without one that serves them.
 
-    .venv/bin/python tests/bench/bench_fleet.py [--faults N] [--only TEXT] [--state kafka]
+    .venv/bin/python tests/bench/bench_fleet.py [--faults N] [--only TEXT] [--state kafka] [--short]
 
 In front of Apache Kafka. Cost: the same requests to a single gateway and to fleets of one, two and
 four processes; processor time and memory are those of all processes with their parent. Hand-over: a
@@ -8,6 +8,9 @@ member of each of a dozen groups sends a heartbeat every 50 ms, at the coordinat
 last, and looks for another one as clients do. A process of a random slot is killed, or restarted by
 command, once all serve their own groups; the figure is the longest time between two good heartbeats
 of any group of that process.
+
+Nodes: what clients have of the coordinator nodes (`fleet_nodes.py`), in front of the embedded
+cluster. Refusing: the requests of clients while their coordinator's address refuses.
 """
 
 import argparse
@@ -45,6 +48,7 @@ from tests.bench.bench_group_calls import (
     native_group,
     native_heartbeats,
 )
+from tests.bench.fleet_nodes import print_nodes, print_refusing
 from tests.bench.processes import Load, Requests, Server, load, running
 from tests.support.group_client import GroupClient, find_coordinator, fresh_group, group_client
 from tests.support.kafka_broker import running_kafka
@@ -59,6 +63,8 @@ GROUPS = 12
 BEAT_INTERVAL_S = 0.05
 LIMIT_S = 60.0
 PROCESSES_OF_HANDOVERS = 3
+BROKERS, SHORT_BROKERS = (3, 10, 100), (3, 10)
+SHORT_FAULTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,18 +252,26 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=20)
     parser.add_argument("--only", default="", help="rows with TEXT in their name", metavar="TEXT")
     parser.add_argument("--state", choices=("sqlite", "kafka"), default="sqlite")
+    parser.add_argument("--short", action="store_true", help="a few faults, and few brokers")
     options = parser.parse_args()
+    faults = SHORT_FAULTS if options.short else options.faults
     print(f"load {re.split(',', subprocess.getoutput('uptime'))[-3].strip()}", flush=True)
+    if options.only in "nodes":
+        trio.run(print_nodes, SHORT_BROKERS if options.short else BROKERS)
     settings = {**CONFIGS, "num.partitions": MEMBERS}
+    if options.only in "nodes" and options.only:
+        return
     with running_kafka(RELEASE, brokers=1, settings=settings) as kafka:
         if options.only in "cost":
             measure_costs(kafka.bootstrap_servers, options.state)
+        if options.only in "refusing":
+            trio.run(print_refusing, kafka)
         for fault in ("kill", "restart"):
             if options.only in fault:
                 processes = PROCESSES_OF_HANDOVERS
                 with gateway(kafka.bootstrap_servers, processes, options.state) as server:
                     began_s = time.monotonic()
-                    trio.run(measure_handovers, server, fault, options.faults)
+                    trio.run(measure_handovers, server, fault, faults)
                     print(f"in {time.monotonic() - began_s:.0f} s", flush=True)
 
 

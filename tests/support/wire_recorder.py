@@ -54,6 +54,7 @@ class WireRecorder:
         self._nursery = nursery
         self.exchanges: list[Exchange] = []
         """In the order of the answers."""
+        self._watched: dict[int, trio.CancelScope] = {}
 
     async def watch(self, port: int) -> None:
         """Listen in front of one more port of the gateway."""
@@ -75,9 +76,14 @@ class WireRecorder:
                     pass  # one side closed first
 
         async def listen(task_status: trio.TaskStatus[Any]) -> None:
-            await trio.serve_tcp(serve, port, host=self._listen_host, task_status=task_status)
+            with trio.CancelScope() as self._watched[port]:
+                await trio.serve_tcp(serve, port, host=self._listen_host, task_status=task_status)
 
         await self._nursery.start(listen)
+
+    def refuse(self, port: int) -> None:
+        """End the connections to a port, and refuse others until it is watched again."""
+        self._watched.pop(port).cancel()
 
     async def _requests(
         self, client: trio.SocketStream, gateway: trio.SocketStream, asked: deque[bytes]

@@ -40,10 +40,17 @@ from gateway.state_log.kafka.content import (
     renewal_entry,
     shard_entry,
 )
+from gateway.state_log.kafka.former_writer import fence_former_writer
 from gateway.state_log.kafka.lease import LEASE_MS, Lease, now_ms
 from gateway.state_log.kafka.reading import read_all
 from gateway.state_log.kafka.topic import has_partition, make_or_check
-from gateway.state_log.kafka.transactions import Fenced, TransactionalWriter, write_at_once
+from gateway.state_log.kafka.transactions import (
+    TRANSACTION_TIMEOUT_MS,
+    Fenced,
+    TransactionalWriter,
+    transactional_id,
+    write_at_once,
+)
 from gateway.state_log.last_events import LastEvents, LogRecord
 from gateway.state_log.log import (
     StateLogError,
@@ -157,6 +164,7 @@ class KafkaLog:
         self._part = part
         self._partition = PARTITION if part is None else part.shard
         self._leaving = False
+        self._upstream, self._access = upstream, access
         self._config = log_config(upstream, access)
         self._owner = LogOwnerValue(
             owner_id=uuid4().hex,
@@ -357,6 +365,12 @@ class KafkaLog:
 
     async def _take_now(self) -> _Taken:
         while True:
+            await fence_former_writer(
+                self._upstream,
+                self._access,
+                transactional_id(self._topic, self._partition),
+                timeout_ms=TRANSACTION_TIMEOUT_MS,
+            )
             try:
                 # Awaited also when we are cancelled: a writer that is opened after that would fence
                 # the next owner.
