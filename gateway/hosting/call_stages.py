@@ -186,10 +186,13 @@ class CallStages:
                 self.open_calls.answer(call, late)
             case Route.HERE:
                 self._place_here(call, now_ms)
-            case Route.MOVE:
-                self._place_in_move(call, self._move.answer(call, now_ms), now_ms)
-            case Route.AFTER_MOVE:
-                self._place_in_move(call, None, now_ms)
+            case Route.MOVE if isinstance(call, Commits) and self._move.check(call, now_ms):
+                self._commits.on_recalled(call)
+                call.move(Stage.STORING)
+            case Route.MOVE if (answer := self._move.answer(call, now_ms)) is not None:
+                self.open_calls.answer(call, answer)
+            case Route.MOVE | Route.AFTER_MOVE:
+                self.open_calls.wait_for_move(call, now_ms)
             case Route.AFTER_LOOK:
                 self.open_calls.wait_for_look(call)
             case Route.AFTER_LOAD:
@@ -251,17 +254,6 @@ class CallStages:
         if instance_id is None:
             return None
         return self._engine.member_of(instance_id) or self._move.member_of(instance_id)
-
-    def _place_in_move(self, call: Call, answer: Answer | StoreCommits | None, now_ms: int) -> None:
-        """The move has an answer, or the call waits for its end."""
-        if isinstance(call, Commits) and answer is not None:
-            self._commits.on_recalled(call)
-        if isinstance(answer, StoreCommits):
-            self._effects.append(answer)
-        elif answer is not None:
-            self.open_calls.answer(call, answer)
-        elif call.pending_action is None:
-            self.open_calls.wait_for_move(call, now_ms)
 
     def _forward_unless_held(self, call: Call, decision: RoutingDecision | None) -> None:
         if decision is None:
@@ -395,7 +387,8 @@ class CallStages:
                     self._commits.never_sent(commits)
                 self._advance(call, now_ms)
             case StoreCommits(call=commits), Mapping():
-                self._on_commits_stored(commits, result, now_ms)
+                self._commits.on_stored(commits, result, now_ms)
+                self._store_commits(commits, now_ms)
             case _:
                 raise TypeError(f"{result} is no result of {pending_action}")
 
@@ -628,8 +621,9 @@ class CallStages:
         if not accepted:
             self.open_calls.answer(call, Unanswerable() if call.has_failed else call.outcomes)
             return
-        if not self._can_anchor:
-            self._effects.append(self._commits.send(call, accepted, None, now_ms))
+        if call.guarded is not None or not self._can_anchor:
+            ids = self._move.guard_ids(now_ms)
+            self._effects.append(self._commits.send(call, accepted, ids, now_ms))
             return
         if call.is_superseded:
             self.open_calls.refuse(call, RefusalReason.NOT_ANCHORED, self._anchor.reason)
@@ -651,19 +645,6 @@ class CallStages:
         elif call.answer is None and not call.is_probed:
             self.open_calls.start_action(ProbeBroker(call))
 
-    def _on_commits_stored(self, call: Commits, codes: CommitCodes, now_ms: int) -> None:
-        """The cluster has answered commits, or will not."""
-        if call.stage is Stage.PLACING:
-            self.open_calls.answer(call, self._move.answer_stored(call, codes))
-            return
-        self._commits.on_stored(call, codes, now_ms)
-        self._store_commits(call, now_ms)
-
-    def _abandon_commits(self, call: Commits, now_ms: int) -> None:
-        """The commits are no longer waited for."""
-        self._move.lose(call)
-        self._commits.abandon(call, now_ms)
-
     # -- waiting and ending ----------------------------------------------------------------------
 
     def _has_place(self, call: Call) -> bool:
@@ -680,7 +661,7 @@ class CallStages:
         call.is_gone = True
         self._note_time(call, now_ms)
         if isinstance(call, Commits):
-            self._abandon_commits(call, now_ms)
+            self._commits.abandon(call, now_ms)
         self.open_calls.answer(call, Unanswerable())
 
     def start_again(self, now_ms: int) -> None:
@@ -688,5 +669,5 @@ class CallStages:
         for call in tuple(self.open_calls.by_token.values()):
             if isinstance(call, Commits):
                 self._commits.abandon_undecided(call)
-                self._abandon_commits(call, now_ms)
+                self._commits.abandon(call, now_ms)
             self.open_calls.answer(call, Unanswerable())

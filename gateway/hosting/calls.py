@@ -38,7 +38,7 @@ next_token: Callable[[], Token] = itertools.count(1).__next__
 
 
 # Every request asks for these, and Python 3.11 takes long to find an Enum's member.
-_ENDED, _ANSWERED = CommitPhase.ENDED, Stage.ANSWERED
+_ENDED, _STRAY, _ANSWERED = CommitPhase.ENDED, CommitPhase.STRAY, Stage.ANSWERED
 
 
 @value(kw_only=False)
@@ -200,8 +200,18 @@ class Commit:
     def move(self, phase: CommitPhase) -> None:
         """Enter another phase."""
         self.phase = check_move(COMMIT, self.phase, phase)
-        if phase is _ENDED:
+        if phase is _ENDED or phase is _STRAY:
             self.call = None
+
+
+@dataclass(slots=True, eq=False)
+class GuardedCommits:
+    """What has become of the commits of recalled members, which travel under the ids of a guard."""
+
+    in_flight: int = 0
+    is_barred: bool = False
+    """Whether no further one is sent: the cluster may still store one whose answer was lost, or has
+    stored those of another member that had the group."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -215,6 +225,8 @@ class Commits(Call):
     """Whether the client's broker is known to be reachable."""
     has_failed: bool = field(default=False, init=False)
     """Whether a bug keeps a commit from being checked."""
+    guarded: GuardedCommits | None = field(default=None, init=False)
+    """Where a move that has checked them counts them; None if the engine checks them."""
 
     def __post_init__(self) -> None:
         for commit in self.commits.values():

@@ -126,7 +126,10 @@ class CommitsInFlight:
     def on_recalled(self, call: Commits) -> None:
         """A move has checked the commits of recalled members, which travel under other ids."""
         for commit in call.commits.values():
-            self._note_decided(call, commit, commit.outcome.decision)
+            decision = commit.outcome.decision
+            self._note_decided(call, commit, decision)
+            is_accepted = decision is not None and not decision.error
+            commit.move(_ACCEPTED if is_accepted else CommitPhase.ENDED)
 
     def on_answer(self, call: Commits) -> None:
         """The call has its answer. Its commits have ended, or are strays, or the engine never had
@@ -170,6 +173,8 @@ class CommitsInFlight:
         self, call: Commits, commits: Sequence[Commit], ids: AnchorIds | None, now_ms: int
     ) -> StoreCommits:
         """Send accepted commits under these ids. Returns the pending action."""
+        if call.guarded is not None:
+            call.guarded.in_flight += len(commits)
         for commit in commits:
             commit.ids, commit.sent_ms = ids, now_ms
             commit.move(_SENT)
@@ -181,23 +186,23 @@ class CommitsInFlight:
     def on_stored(self, call: Commits, codes: CommitCodes, now_ms: int) -> None:
         """The cluster has answered the commits that were sent. Those that it refused to the anchor
         are sent again, unless a later one has been answered: the offset would go back."""
-        is_settled_behind = False
+        is_settled_behind = call.guarded is not None
         for commit in reversed(call.in_phase(_SENT)):
             commit_codes = codes[commit.token]
             if isinstance(commit_codes, str):
                 commit.outcome = replace(commit.outcome, is_away=True)
                 is_settled_behind |= commit_codes == LOST
                 if commit_codes == LOST:
-                    self._lose(commit, now_ms)
+                    self._lose(call, commit, now_ms)
                 else:
-                    self._engine.end_commit(commit)
+                    self._end(call, commit)
             elif not self._is_displaced(commit, commit_codes, now_ms):
-                self._engine.end_commit(commit)
+                self._end(call, commit)
                 is_settled_behind = True
             elif is_settled_behind:
                 refused = Refused(RefusalReason.NOT_ANCHORED, self._anchor.reason)
                 commit.outcome = replace(commit.outcome, refused=refused)
-                self._engine.end_commit(commit)
+                self._end(call, commit)
             else:
                 commit.move(_ACCEPTED)
 
@@ -228,15 +233,28 @@ class CommitsInFlight:
         for commit in call.in_phase(_ACCEPTED):
             self._engine.end_commit(commit)
         for commit in call.in_phase(_SENT):
-            self._lose(commit, now_ms)
+            self._lose(call, commit, now_ms)
 
     def abandon_undecided(self, call: Commits) -> None:
         """End the commits that the engine may have accepted before it was loaded again."""
         for commit in call.in_phase(_RECEIVED):
             self._engine.end_commit(commit)
 
-    def _lose(self, commit: Commit, now_ms: int) -> None:
+    def _end(self, call: Commits, commit: Commit) -> None:
+        """The cluster has stored a commit that was sent, or never will."""
+        if call.guarded is None:
+            self._engine.end_commit(commit)
+        else:
+            call.guarded.in_flight -= 1
+            commit.move(CommitPhase.ENDED)
+
+    def _lose(self, call: Commits, commit: Commit, now_ms: int) -> None:
+        """The answer to a commit was lost. Of a guarded one the guard's end decides."""
         commit.move(CommitPhase.STRAY)
+        if call.guarded is not None:
+            call.guarded.in_flight -= 1
+            call.guarded.is_barred = True
+            return
         self._engine.note(OffsetCommitEnded(commit=commit.token, answer_lost=True))
         if self._can_anchor:
             self._anchor.need(now_ms)

@@ -21,12 +21,13 @@ from typing import Any
 from coordinator.interface.events import ReleaseBegan
 from coordinator.interface.replies import HeartbeatReply
 from gateway.hosting.adoption import Adopting, may_consider
-from gateway.hosting.calls import Answer, Call, CommitCodes, Commits, StoreCommits
+from gateway.hosting.calls import Answer, Call, Commits
 from gateway.hosting.effects import Conclude, MoveStep
 from gateway.hosting.group_parts import GroupParts
+from gateway.hosting.identity import AnchorIds
 from gateway.hosting.logged_engine import StepOfMove
 from gateway.hosting.move_requests import AnyRequest, MoveOutcome, ReleaseRequest
-from gateway.hosting.recall import Recall, record_stored
+from gateway.hosting.recall import Recall
 from gateway.hosting.release import Releasing
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage, LogPhase, ReleaseStage
@@ -298,42 +299,41 @@ class Move:
 
     # -- calls meanwhile -------------------------------------------------------------------------
 
-    def answer(self, call: Call, now_ms: int) -> Answer | StoreCommits | None:
-        """The answer to a member that is recalled, or what stores its commits; or to a heartbeat
-        while calls are held, if the adoption vouches for the member. None while it has to wait, as
-        for an anchor that renews its place."""
+    def answer(self, call: Call, now_ms: int) -> Answer | None:
+        """The answer to a member that is recalled, or to a heartbeat while calls are held, if the
+        adoption vouches for the member. None while it has to wait."""
         if (current := self._active) is None:
             return None
-        if (recall := current.recall) is None:
-            vouches = isinstance(current, Adopting) and current.vouches_for(call.event)
-            return HeartbeatReply() if vouches else None
-        if not isinstance(call, Commits):
-            return recall.answer(call, now_ms)
-        engine, anchor, guard = self._parts.engine, self._parts.anchor, current.guard
-        if self.keeps_anchor:
-            guard = anchor.ids(now_ms)
-            if guard is None and anchor.is_here:
-                return None
-        return recall.store(call, topics=engine.topics, guard=guard, now_ms=now_ms)
+        if current.recall is not None:
+            return current.recall.answer(call, now_ms)
+        vouches = isinstance(current, Adopting) and current.vouches_for(call.event)
+        return HeartbeatReply() if vouches else None
 
-    def answer_stored(self, call: Commits, codes: CommitCodes) -> Answer:
-        """The answer to commits that the cluster has stored under the ids of the guard, or not."""
-        if (recall := self._recall) is not None:
-            recall.on_stored(call, codes)
-        record_stored(call, codes)
-        return call.outcomes
+    def guard_ids(self, now_ms: int) -> AnchorIds | None:
+        """The ids under which the commits of recalled members are stored."""
+        if self.keeps_anchor:
+            return self._parts.anchor.ids(now_ms)
+        return None if self._active is None else self._active.guard
+
+    def check(self, call: Commits, now_ms: int) -> bool:
+        """Decide on the commits of recalled members. False if they have to wait, as for an anchor
+        that renews its place."""
+        has_guard = self.guard_ids(now_ms) is not None
+        if (recall := self._recall) is None or (
+            self.keeps_anchor and self._parts.anchor.is_here and not has_guard
+        ):
+            return False
+        call.guarded, topics = recall.commits, self._parts.engine.topics
+        for commit in call.commits.values():
+            commit.outcome = recall.check(commit, topics=topics, has_guard=has_guard, now_ms=now_ms)
+        return True
 
     def on_group_lost(self) -> None:
         """Another member has had the group in the cluster. A release that is being written has its
         members already."""
         current = self._current
         if isinstance(current, Releasing) and (current.has_begun or current.is_beginning):
-            current.recall.bars_commits = True
-
-    def lose(self, call: Commits) -> None:
-        """The answer to the call is no longer waited for."""
-        if (recall := self._recall) is not None:
-            recall.lose(call)
+            current.recall.commits.is_barred = True
 
 
 def _kind_of(request: AnyRequest) -> type[Adopting | Releasing]:

@@ -45,20 +45,9 @@ from coordinator.interface.replies import (
     SyncGroupReply,
 )
 from coordinator.interface.topics import Topics
-from coordinator.interface.volatile_records import Token
-from gateway.hosting.anchor import ABOUT_THE_ANCHOR
 from gateway.hosting.answers import RefusalReason
-from gateway.hosting.calls import (
-    Answer,
-    Call,
-    CommitCodes,
-    Commits,
-    Outcome,
-    Refused,
-    StoreCommits,
-)
+from gateway.hosting.calls import Answer, Call, Commit, GuardedCommits, Outcome, Refused
 from gateway.hosting.holders import Holders
-from gateway.hosting.identity import AnchorIds
 from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import (
     NO_GENERATION,
@@ -70,19 +59,16 @@ from kafka_codecs.error_codes import ErrorCode
 
 RECALLED = Refused(RefusalReason.RECALLED, "the group goes back to the cluster: rejoin")
 FENCED = Refused(RefusalReason.FENCED, "the group goes back to the cluster: rejoin with epoch 0")
-NOT_GUARDED = Refused(RefusalReason.NOT_ANCHORED, "no member keeps the group at the moment")
 
 _LEADER = "groupferry"
 _NOTHING = SyncGroupReply(assignment=encode_assignment(Assignment(assigned_partitions=()), 0))
 """The answers of a round in which a member is assigned nothing."""
 
-_ACCEPTED = Outcome(decision=OffsetReply())
-
 
 class Recall:
     """The members of one group that is given back, from the moment when they are told to rejoin.
 
-    It knows who may still hold partitions, who comes back, and which commits are on their way. An
+    It knows who may still hold partitions, who comes back, and which commits may be stored. An
     engine of its own has the group as it was, so that the engine's rules decide what its members
     may do."""
 
@@ -110,8 +96,7 @@ class Recall:
         """Members that have come back and still own partitions."""
         self.is_native_due = False
         """Whether a native member is among those that come back."""
-        self.commits_in_flight: set[Token] = set()
-        """The calls whose commits are sent, and have no answer yet."""
+        self.commits = GuardedCommits()
         self.leads_rounds = leads_rounds
         self._has_all_members = has_all_members
         self._generation = group.generation
@@ -128,9 +113,6 @@ class Recall:
         self._on_their_way: dict[int | None, deque[str]] = {}
         """The former ids of clients that got UNKNOWN_MEMBER_ID instead of a place in the next
         round, by their connections. The first one comes back first, or has at least its answer."""
-        self.bars_commits = False
-        """Whether no commit is sent any more: the cluster may still store one whose answer was
-        lost, or has stored those of another member that had the group."""
 
     # -- who has given up ------------------------------------------------------------------------
 
@@ -316,44 +298,11 @@ class Recall:
 
     # -- commits ---------------------------------------------------------------------------------
 
-    def store(
-        self,
-        call: Commits,
-        *,
-        topics: Topics,
-        guard: AnchorIds | None,
-        now_ms: int,
-    ) -> Answer | StoreCommits | None:
-        """Store the commits of recalled members under the ids of the guard. Returns the pending
-        action that does so, None while one is under way, or the answer to refused commits. Once
-        the answer to a commit was lost, no later one is sent: the cluster might store the lost one
-        last."""
-        if call.pending_action is not None:
-            return None
-        accepted = []
-        for token, commit in call.commits.items():
-            event = commit.make(token, topics)
-            assert isinstance(event, OffsetCommitReceived)
-            commit.outcome = self._outcome(
-                event, topics=topics, has_guard=guard is not None, now_ms=now_ms
-            )
-            if commit.outcome == _ACCEPTED:
-                accepted.append(token)
-        if not accepted or guard is None:
-            return call.outcomes
-        self.commits_in_flight.add(call.token)
-        call.pending_action = pending_action = StoreCommits(call, tuple(accepted), guard)
-        return pending_action
-
-    def _outcome(
-        self,
-        event: OffsetCommitReceived,
-        *,
-        topics: Topics,
-        has_guard: bool,
-        now_ms: int,
-    ) -> Outcome:
-        """Whether a commit may be stored, and why not."""
+    def check(self, commit: Commit, *, topics: Topics, has_guard: bool, now_ms: int) -> Outcome:
+        """Whether a commit may be stored under the ids of the guard, and why not. Once the answer
+        to one was lost, no later one is sent: the cluster might store the lost one last."""
+        event = commit.make(commit.token, topics)
+        assert isinstance(event, OffsetCommitReceived)
         member = self.members.get(event.member_id)
         if not (event.member_id and self.members):
             return Outcome(refused=RECALLED)
@@ -362,12 +311,10 @@ class Recall:
         decision = self._check_commit(event, topics=topics, now_ms=now_ms)
         if member is not None and event.member_id not in self.holders:
             decision = event.refuse(_unknown_member(event.member_id))
-        if decision.error:
-            return Outcome(decision=decision)
-        if not has_guard or self.bars_commits:
+        if not (decision.error or (has_guard and not self.commits.is_barred)):
             is_native = member is not None and member.is_native
             return Outcome(refused=FENCED if is_native else RECALLED)
-        return _ACCEPTED
+        return Outcome(decision=decision)
 
     def _check_commit(
         self, event: OffsetCommitReceived, *, topics: Topics, now_ms: int
@@ -387,28 +334,6 @@ class Recall:
         """The member that an entry of a LeaveGroup names. Raises GroupError: UNKNOWN_MEMBER_ID, or
         FENCED_INSTANCE_ID."""
         return known_leaver(self._group, leaver).member_id
-
-    def on_stored(self, call: Commits, codes: CommitCodes) -> None:
-        """Handle the cluster's answer to the commits of a call, or its absence."""
-        if any(isinstance(code, str) for code in codes.values()):
-            self.lose(call)
-        self.commits_in_flight.discard(call.token)
-
-    def lose(self, call: Commits) -> None:
-        """Handle a call whose answer was lost. The cluster may store its commits at any time, if
-        they were sent."""
-        if call.token in self.commits_in_flight:
-            self.commits_in_flight.remove(call.token)
-            self.bars_commits = True
-
-
-def record_stored(call: Commits, codes: CommitCodes) -> None:
-    """Record in the call which of its commits the cluster stored under the ids of the guard."""
-    for token, code in codes.items():
-        if isinstance(code, str):
-            call.commits[token].outcome = Outcome(decision=OffsetReply(), is_away=True)
-        elif code & ABOUT_THE_ANCHOR:
-            call.commits[token].outcome = Outcome(refused=NOT_GUARDED)
 
 
 def _repeat_epoch(event: ConsumerHeartbeatReceived) -> ConsumerHeartbeatReply:

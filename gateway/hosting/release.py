@@ -206,9 +206,8 @@ class Releasing(Moving):
             isinstance(request, ReleaseRequest) and request.is_unattended for request in requests
         )
         grace = Grace() if is_unattended else parts.engine.grace
-        bars_commits = self.recall.bars_commits
-        self.recall = self._recall(group, now_ms, grace)
-        self.recall.bars_commits = bars_commits
+        commits, self.recall = self.recall.commits, self._recall(group, now_ms, grace)
+        self.recall.commits = commits
         self.is_native_due = release.is_native_due
         self._ids = AnchorIds(member_id=release.guard_id or "", generation=-1)
         self._began_ms = self._not_before_ms = now_ms
@@ -347,7 +346,7 @@ class Releasing(Moving):
         """Do what is due."""
         self.recall.give_up_overdue(now_ms)
         commits = self._parts.engine.core.state.commits
-        if self.is_ready(len(commits) + len(self.recall.commits_in_flight)):
+        if self.is_ready(len(commits) + self.recall.commits.in_flight):
             self._take_anchors_place(now_ms)
         if now_ms >= self._not_before_ms and not self._is_waiting:
             self._advance(now_ms)

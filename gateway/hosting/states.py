@@ -214,8 +214,16 @@ STAGES: Moves[Stage] = MappingProxyType(
     {
         # Straight to Storing: the group is at rest.
         Stage.QUEUED: frozenset({Stage.PLACING, Stage.STORING, Stage.ANSWERED}),
+        # Straight to Storing: a move has decided on commits of recalled members.
         Stage.PLACING: frozenset(
-            {Stage.CHECKING, Stage.ADMITTING, Stage.DECIDING, Stage.RELEASING, Stage.ANSWERED}
+            {
+                Stage.CHECKING,
+                Stage.ADMITTING,
+                Stage.DECIDING,
+                Stage.STORING,
+                Stage.RELEASING,
+                Stage.ANSWERED,
+            }
         ),
         # Only a call that the engine would accept is worth a fresh look at the cluster.
         Stage.CHECKING: frozenset({Stage.PLACING, Stage.ADMITTING, Stage.ANSWERED}),

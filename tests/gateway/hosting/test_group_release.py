@@ -364,6 +364,17 @@ def test_a_recalled_commit_whose_answer_is_lost_stops_later_ones(on: Scene) -> N
     assert cause_of(on.commit(on.member_id, on.joined.generation)) is RefusalReason.RECALLED
 
 
+def test_a_recalled_commit_that_was_never_sent_stops_no_later_one(on: Scene) -> None:
+    """No late arrival of it can take the offset back."""
+    on.begin()
+    on.is_broker_there = False
+    on.commit(on.member_id, on.joined.generation)
+    on.is_broker_there = True
+    (outcome,) = outcomes(on.commit(on.member_id, on.joined.generation))
+    assert (outcome.refused, outcome.is_away) == (None, False)
+    assert len(on.sent) == 1
+
+
 def test_a_release_ends_although_a_bug_has_lost_a_recalled_commit(on: Scene) -> None:
     """Its client is told that it failed, and no answer of the cluster is waited for: the anchor has
     rejoined, so the cluster refuses the lost commit."""

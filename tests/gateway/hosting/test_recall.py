@@ -19,14 +19,14 @@ from coordinator.interface.replies import (
     ConsumerHeartbeatReply,
     JoinGroupReply,
     LeaveGroupReply,
+    OffsetReply,
     SyncGroupReply,
 )
 from coordinator.interface.topics import Partition, Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.answers import GroupApi
-from gateway.hosting.calls import Call, Commit, Commits, Outcome, StoreCommits
+from gateway.hosting.calls import Call, Commit, Outcome
 from gateway.hosting.holders import Grace, Holders
-from gateway.hosting.identity import AnchorIds
 from gateway.hosting.recall import FENCED, RECALLED, Recall
 from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
@@ -51,7 +51,7 @@ RECORD = ClassicGroupValue(
     ),
     older_epochs={"i": 6},
 )
-GUARD = AnchorIds(member_id="guard", generation=3, instance_id="")
+ACCEPTED = Outcome(decision=OffsetReply())
 OWNED = frozenset({Partition(UUID(int=1), 1)})
 CONNECTION = 1
 
@@ -119,10 +119,10 @@ class Script:
         member_id: str,
         epoch: int,
         *,
-        guard: AnchorIds | None = GUARD,
+        has_guard: bool = True,
         instance_id: str | None = None,
     ) -> Any:
-        """The outcome of a commit, or the pending action that stores it."""
+        """The outcome of a commit."""
 
         def make(token: Token, topics: Topics) -> OffsetCommitReceived:
             return OffsetCommitReceived(
@@ -135,9 +135,7 @@ class Script:
             )
 
         commit = Commit(make=make, topic_names=frozenset(), has_member=True, order_keys=frozenset())
-        call = Commits(api=GroupApi.COMMIT, commits={commit.token: commit})
-        answer = self.recall.store(call, topics=Topics(), guard=guard, now_ms=1_000)
-        return answer if isinstance(answer, StoreCommits) else commit.outcome
+        return self.recall.check(commit, topics=Topics(), has_guard=has_guard, now_ms=1_000)
 
     def leave(self, *leavers: Leaver) -> Any:
         """The codes of the leavers."""
@@ -293,7 +291,7 @@ def test_a_classic_member_beside_native_ones_gets_a_round_without_partitions(on:
     joined = on.join("a", owned={"foo": (0,)})
     assert isinstance(joined, JoinGroupReply)
     assert (joined.error, joined.protocol_name) == (ErrorCode.NONE, "range")
-    assert isinstance(on.commit("a", joined.generation), StoreCommits)
+    assert on.commit("a", joined.generation) == ACCEPTED
     assert joined.leader != "a"
     synced = on.sync("a")
     assert isinstance(synced, SyncGroupReply)
@@ -425,9 +423,7 @@ def test_a_join_without_protocols_is_refused(on: Script, *, leads_rounds: bool) 
 @pytest.mark.parametrize(("member_id", "epoch"), [("a", 7), ("n", 7), ("i", 6)])
 def test_a_commit_of_the_present_epoch_is_stored(on: Script, member_id: str, epoch: int) -> None:
     """A record of a consumer group has the epochs of those that lag."""
-    pending_action = on.commit(member_id, epoch)
-    assert isinstance(pending_action, StoreCommits)
-    assert pending_action.ids == GUARD
+    assert on.commit(member_id, epoch) == ACCEPTED
 
 
 @pytest.mark.parametrize(
@@ -444,8 +440,8 @@ def test_a_commit_of_an_older_epoch_is_refused(on: Script, member_id: str, code:
 
 
 def test_nothing_is_committed_without_a_guard(on: Script) -> None:
-    assert on.commit("a", 7, guard=None) == Outcome(refused=RECALLED)
-    assert on.commit("n", 7, guard=None) == Outcome(refused=FENCED)
+    assert on.commit("a", 7, has_guard=False) == Outcome(refused=RECALLED)
+    assert on.commit("n", 7, has_guard=False) == Outcome(refused=FENCED)
 
 
 # -- the engine's rules ----------------------------------------------------------------------------
@@ -468,4 +464,4 @@ def test_commits_are_checked_by_the_rules_of_a_classic_group(
     if code:
         assert outcome.decision.error is code
     else:
-        assert isinstance(outcome, StoreCommits)
+        assert outcome == ACCEPTED

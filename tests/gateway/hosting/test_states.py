@@ -53,7 +53,8 @@ Sent>Accepted Sent>Stray Sent>Ended
 Stray>Ended
 
 Queued>Placing Queued>Storing Queued>Answered
-Placing>Checking Placing>Admitting Placing>Deciding Placing>Releasing Placing>Answered
+Placing>Checking Placing>Admitting Placing>Deciding Placing>Storing Placing>Releasing
+Placing>Answered
 Checking>Placing Checking>Admitting Checking>Answered
 Admitting>Deciding Admitting>Answered
 Deciding>Storing Deciding>Confirming Deciding>Answered

@@ -194,7 +194,8 @@ class GroupPort:
         call = self.calls[token]
         match call.pending_action:
             case StoreCommits(ids=ids):
-                return ("guarded" if call.stage is Stage.PLACING else "hosted"), ids
+                is_guarded = isinstance(call, Commits) and call.guarded is not None
+                return ("guarded" if is_guarded else "hosted"), ids
             case _:
                 return "held", None
 

@@ -128,9 +128,7 @@ def commits_of_recalled_members_are_not_waited_for(patch: pytest.MonkeyPatch) ->
     patch.setattr(
         Releasing,
         "is_ready",
-        lambda releasing, commits: real(
-            releasing, commits - len(releasing.recall.commits_in_flight)
-        ),
+        lambda releasing, commits: real(releasing, commits - releasing.recall.commits.in_flight),
     )
 
 
