@@ -31,7 +31,7 @@ The first stage reads a table of the group's situation and the kind of the call 
 `OpenCalls` (`open_calls.py`) has the calls that wait, and `CommitsInFlight` (`commits.py`) the
 commits that have not certainly ended. `NewestConnections` (`newest_connections.py`) tells what has
 waited on a connection that its client has given up. A move that gives the group back has a `Recall`
-(`recall.py`): the members that may still have partitions (`holders.py`), and what they are answered.
+(`recall.py`): the members that may still have partitions (`holders.py`), and their answers.
 `WatchedGroups` (`forwarded.py`) knows what passes by of groups that the cluster serves.
 
 Three orders always hold. Nothing is reserved for a call that the engine would refuse. No member

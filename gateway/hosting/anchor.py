@@ -48,6 +48,9 @@ GENERATIONS_OF_A_CONSUMER = 4
 ABOUT_THE_ANCHOR = frozenset(ErrorCode(code) for code in OF_MEMBERS)
 """Codes which say that the anchor is no longer in the group, or no longer its only member."""
 
+Loss = GroupTaken | GenerationWentBack
+"""What shows that another member has had the group since the anchor held it, or may have."""
+
 _PHASES = MappingProxyType(
     {
         Joined: AnchorPhase.SYNCING,
@@ -87,9 +90,6 @@ class Anchor:
         self.is_known_absent = False
         """Whether the cluster has said that no anchor of this state log is in the group, and no
         request was sent since then that may put one there."""
-        self.loss: GroupTaken | GenerationWentBack | None = None
-        """What shows that another member has been in the group since the anchor held it, or may
-        have been. The group resets it."""
         self.wants_look = False
         """Whether it waits for a look at the cluster."""
         self.sent = 0
@@ -198,14 +198,14 @@ class Anchor:
 
     # -- what happens to it ----------------------------------------------------------------------
 
-    def on_answer(self, answer: Struct, now_ms: int) -> None:
-        """The coordinator answered the outstanding request."""
+    def on_answer(self, answer: Struct, now_ms: int) -> Loss | None:
+        """The coordinator answered the outstanding request. Returns whether the group was lost."""
         before = self._member.stage
         request = self._member.on_answer(answer, now_ms)
-        if request is not None:
-            self._ask(request, now_ms)
-        else:
-            self._conclude(before, now_ms)
+        if request is None:
+            return self._conclude(before, now_ms)
+        self._ask(request, now_ms)
+        return None
 
     def on_failure(self, reason: str, now_ms: int) -> None:
         """The coordinator did not answer the outstanding request, or is unknown."""
@@ -321,8 +321,9 @@ class Anchor:
 
     # -- what has become of it -------------------------------------------------------------------
 
-    def _conclude(self, before: UpstreamStage, now_ms: int) -> None:
+    def _conclude(self, before: UpstreamStage, now_ms: int) -> Loss | None:
         """Draw the conclusions from an answer, or from its absence."""
+        loss = None
         match before, self._member.stage:
             case Out(), _:
                 pass  # a commit has reported the loss already
@@ -331,7 +332,7 @@ class Anchor:
             case Leaving(), Out(refusal=Refusal() as refusal):
                 self._leave_failed(refusal, now_ms)
             case _, Joined() as joined:
-                self._on_joined(joined, now_ms)
+                loss = self._on_joined(joined, now_ms)
             case Syncing(), In(ids=ids):
                 self._on_taken(ids, now_ms)
             case _, In(refusal=None):
@@ -343,17 +344,18 @@ class Anchor:
             case _:
                 raise AssertionError(f"{before} is not followed by {self._member.stage}")
         self._follow(now_ms)
+        return loss
 
-    def _on_joined(self, joined: Joined, now_ms: int) -> None:
+    def _on_joined(self, joined: Joined, now_ms: int) -> Loss | None:
         if not joined.leads:
             reason = f"{joined.round.leader} leads the group"
             self._lose(Refusal(Meaning.OTHERS, reason), now_ms)
-            return
-        self._compare_generations(joined.round.generation_id)
+            return None
         self._assigned = self._assignment()
         self._ask(self._member.sync({joined.round.member_id: self._assigned}, now_ms), now_ms)
+        return self._loss_in(joined.round.generation_id)
 
-    def _compare_generations(self, present: int) -> None:
+    def _loss_in(self, present: int) -> Loss | None:
         """Find out whether another member had the group meanwhile, or may have had it.
 
         If a consumer had it, at least four generations have begun: with the removal of the anchor,
@@ -363,13 +365,14 @@ class Anchor:
         coordinator has lost the records, begins at generation 1.
         """
         if self._held is None:
-            return
+            return None
         held = self._held.generation
         if present <= held:
-            self.loss = GenerationWentBack(generation_before=held, generation=present)
-        elif present > held + max(GENERATIONS_OF_A_CONSUMER - 1, 1 + self._member.joins):
+            return GenerationWentBack(generation_before=held, generation=present)
+        if present > held + max(GENERATIONS_OF_A_CONSUMER - 1, 1 + self._member.joins):
             reason = "another member was in the group in the cluster, and has left"
-            self.loss = GroupTaken(reason=reason)
+            return GroupTaken(reason=reason)
+        return None
 
     def _on_taken(self, ids: AnchorIds, now_ms: int) -> None:
         self._held, self.confirmed = ids, self.sent

@@ -46,7 +46,7 @@ from gateway.hosting.calls import (
 from gateway.hosting.commits import STORED
 from gateway.hosting.effects import Log, refusal_line
 from gateway.hosting.group_parts import GroupParts
-from gateway.hosting.logged_engine import Item
+from gateway.hosting.logged_engine import Item, StepOfMove
 from gateway.hosting.move import Move
 from gateway.hosting.open_calls import JOIN_WAIT_MS, MEMBER_WAIT_MS, OpenCalls
 from gateway.hosting.routes import (
@@ -425,10 +425,15 @@ class CallStages:
     # -- the engine's decision -------------------------------------------------------------------
 
     def take_outcomes(self, now_ms: int) -> None:
-        """Move on the calls that the engine has decided."""
+        """Move on the calls that the engine has decided, and the move."""
         while self._engine.outcomes:
             outcomes, self._engine.outcomes = self._engine.outcomes, []
             for item, outcome in outcomes:
+                if isinstance(outcome, bool):
+                    assert isinstance(item, StepOfMove)
+                    self._move.on_decided(item, is_durable=outcome, now_ms=now_ms)
+                    continue
+                assert not isinstance(item, StepOfMove)
                 if not isinstance(outcome, Unanswerable) and outcome.reason:
                     self._effects.append(refusal_line(self._parts.group_id, item, outcome))
                 if isinstance(item, Commit):

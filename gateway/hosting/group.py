@@ -12,9 +12,9 @@ from coordinator.handlers.steady import STEADY_REQUESTS
 from coordinator.interface.events import GroupLost, Request
 from coordinator.interface.records import RemovalCause
 from coordinator.interface.replies import Reply
-from gateway.events.group_events import GenerationWentBack, GroupTaken, HostingEndCause
+from gateway.events.group_events import GroupTaken, HostingEndCause
 from gateway.hosting import inputs
-from gateway.hosting.anchor import Anchor
+from gateway.hosting.anchor import Anchor, Loss
 from gateway.hosting.call_stages import CallStages
 from gateway.hosting.calls import (
     Call,
@@ -219,7 +219,7 @@ class HostedGroup:
             case Reserve():
                 self._on_reserved(effect, None, now_ms)
             case AskCoordinator():
-                self.anchor.on_answer(result, now_ms)
+                self._lose(self.anchor.on_answer(result, now_ms))
             case Look():
                 self._on_look(result, now_ms)
             case Load():
@@ -283,13 +283,7 @@ class HostedGroup:
             self.engine.work(now_ms)
             if self.engine.outcomes:
                 self.calls.take_outcomes(now_ms)
-            while self.engine.steps:
-                step, is_durable = self.engine.steps.popleft()
-                self.move.on_decided(step, is_durable=is_durable, now_ms=now_ms)
             self.move.advance(now_ms)
-            if self.anchor.loss is not None:
-                loss, self.anchor.loss = self.anchor.loss, None
-                self._lose(loss)
             self._end_lost_hosting()
             self.anchor.advance(now_ms, is_live=self._is_anchored)
             if self.anchor.wants_look:
@@ -367,8 +361,10 @@ class HostedGroup:
         if self.standing.invites_adoption(answer) and self.move.may_consider(now_ms):
             self._effects.append(Reserve(AdoptRequest(), is_anchored=True))
 
-    def _lose(self, loss: GroupTaken | GenerationWentBack) -> None:
-        """Another member has the group in the cluster, or may have had it."""
+    def _lose(self, loss: Loss | None) -> None:
+        """Another member has the group in the cluster, or may have had it, if there is a loss."""
+        if loss is None:
+            return
         self._loss_cause = "taken" if isinstance(loss, GroupTaken) else "anchor_lost"
         if self.engine.is_live:
             self._effects.append(EmitNow(loss))

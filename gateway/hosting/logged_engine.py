@@ -81,6 +81,8 @@ Item = Call | Commit
 StepOfMove = AdoptionMoved | AdoptionEnded | ReleaseBegan | ReleaseMoved
 """Happenings that are not decided again after a failure: the adoption or the release decides what
 follows."""
+Decided = tuple[Item, Reply | Refused | Unanswerable] | tuple[StepOfMove, bool]
+"""What became of a request, or whether the log has a step of a move."""
 
 
 class Observer(Protocol):
@@ -100,11 +102,8 @@ class LoggedEngine:
         self.phase = LogPhase.UNLOADED
         self.core = GroupEngine(group_id, config)
         self.topics = Topics()
-        self.outcomes: list[tuple[Item, Reply | Refused | Unanswerable]] = []
-        """What became of requests. The group takes them out."""
-        self.steps: deque[tuple[StepOfMove, bool]] = deque()
-        """The steps of an adoption or a release that were decided, and whether the log has them.
-        The group takes them out."""
+        self.outcomes: list[Decided] = []
+        """The group takes them out."""
         self.observer: Observer | None = None
         self.grace = Grace()
         self._group_id = group_id
@@ -249,7 +248,6 @@ class LoggedEngine:
             self._happened.append(self._computing)
         happenings = [event for event in self._happened if not isinstance(event, StepOfMove)]
         self._happened = deque(happenings)
-        self.steps.clear()
         self._batch = self._computing = None
         self._is_broken = False
         self._queue.clear()
@@ -323,7 +321,7 @@ class LoggedEngine:
                 self._is_broken = True
                 break
             if isinstance(decision.event, StepOfMove):
-                self.steps.append((decision.event, True))
+                self.outcomes.append((decision.event, True))
         if self._is_broken:
             self._reload()
 
@@ -561,7 +559,7 @@ class LoggedEngine:
         """Put back a happening that could not be handled. Nobody will repeat it, so it must not be
         lost. Meanwhile only requests are decided."""
         if isinstance(event, StepOfMove):
-            self.steps.append((event, False))
+            self.outcomes.append((event, False))
             return
         if not isinstance(event, DeadlinePassed):
             self._happened.appendleft(event)

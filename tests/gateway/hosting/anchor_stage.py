@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from gateway.hosting.anchor import (
     Anchor,
+    Loss,
 )
 from gateway.hosting.effects import AskCoordinator, Effect, Log
 from gateway.hosting.identity import AnchorIds
@@ -41,6 +42,8 @@ class AnchorStage:
         self.is_holding = False
         """Whether answers are held back."""
         self.asked: list[tuple[int, AskCoordinator]] = []
+        self.loss: Loss | None = None
+        """What the anchor has told last of another member."""
         self.lines: list[Log] = []
         self.ended: list[int] = []
         self.shown = ShownTopic()
@@ -79,7 +82,8 @@ class AnchorStage:
             if self.failure is not None:
                 self.anchor.on_failure(self.failure, self.now_ms)
             else:
-                self.anchor.on_answer(self.coordinator.answer(effect.message), self.now_ms)
+                answer = self.coordinator.answer(effect.message)
+                self.loss = self.anchor.on_answer(answer, self.now_ms) or self.loss
             return True
         return False
 

@@ -203,7 +203,7 @@ def test_a_changed_topic_is_shown_with_the_next_heartbeat(on: AnchorStage) -> No
     on.wait(HEARTBEAT_INTERVAL_MS)
     assert on.group.assignment == b"a topic with 3 partitions"
     assert on.ids == AnchorIds(member_id=ids.member_id, generation=ids.generation + 1)
-    assert (on.anchor.loss, on.looks) == (None, 0)
+    assert (on.loss, on.looks) == (None, 0)
 
 
 def test_topics_that_change_often_cost_little(on: AnchorStage) -> None:
@@ -253,7 +253,7 @@ def test_a_renewal_without_an_answer_loses_nothing_by_itself(
     assert (on.ids == ids) is not is_done
     on.wait(2 * RENEWAL_INTERVAL_MS)
     assert on.group.assignment == b"a topic with 3 partitions"
-    assert on.anchor.loss is None
+    assert on.loss is None
 
 
 def test_a_commit_that_is_lost_during_a_renewal_ends_with_a_new_member(on: AnchorStage) -> None:
@@ -315,7 +315,7 @@ def test_repeated_joins_do_not_hide_another_member(on: AnchorStage) -> None:
     on.anchor.on_answer(JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), on.now_ms)
     on.is_holding = False
     on.until_held()
-    assert on.anchor.loss is not None
+    assert on.loss is not None
 
 
 def test_joins_without_an_answer_count_after_a_bug_too(on: AnchorStage) -> None:
@@ -330,7 +330,7 @@ def test_joins_without_an_answer_count_after_a_bug_too(on: AnchorStage) -> None:
     on.failure = None
     on.until_held()
     assert joins > GENERATIONS_OF_A_CONSUMER
-    assert on.anchor.loss is None
+    assert on.loss is None
 
 
 # -- keeping it ------------------------------------------------------------------------------------
@@ -436,7 +436,7 @@ def test_a_missed_generation_shows_that_somebody_else_had_the_group(
     on.group.remove_member()
     on.group.generation = generation
     on.wait(HEARTBEAT_INTERVAL_MS)
-    assert isinstance(on.anchor.loss, GroupTaken) is was_taken
+    assert isinstance(on.loss, GroupTaken) is was_taken
 
 
 def test_a_group_that_begins_again_is_not_said_to_have_another_member(on: AnchorStage) -> None:
@@ -447,7 +447,7 @@ def test_a_group_that_begins_again_is_not_said_to_have_another_member(on: Anchor
     on.group.generation = 0
     on.wait(HEARTBEAT_INTERVAL_MS)
     present = on.hold().generation
-    assert on.anchor.loss == GenerationWentBack(generation_before=held, generation=present)
+    assert on.loss == GenerationWentBack(generation_before=held, generation=present)
     assert held > 20 > present
 
 
@@ -460,7 +460,7 @@ def test_joins_of_the_anchor_itself_are_no_sign_of_others(on: AnchorStage) -> No
         on.group.generation += 1
         on.group.is_synced = False
     on.wait(HEARTBEAT_INTERVAL_MS)
-    assert on.anchor.loss is None
+    assert on.loss is None
 
 
 def test_an_older_generation_shows_another_member(on: AnchorStage) -> None:
