@@ -27,11 +27,12 @@ its answer:
     answers    engine      holds the    decides,    confirms the
                refuse it   group        log writes  anchor
 
-The first stage reads a table of the group's situation and the kind of the call (`routes.py`).
-`OpenCalls` (`open_calls.py`) has the calls that wait, and `CommitsInFlight` (`commits.py`) the
-commits that have not certainly ended. `NewestConnections` (`newest_connections.py`) tells what has
-waited on a connection that its client has given up. A move that gives the group back has a `Recall`
-(`recall.py`): the members that may still have partitions (`holders.py`), and their answers.
+The first stage reads a table of the group's situation and the kind of the call (`routes.py`). A
+join that the engine would accept has a look of its own before the anchor joins for it (LOOKING).
+`CommitsInFlight` (`commits.py`) has the commits that have not certainly ended. `NewestConnections`
+(`newest_connections.py`) tells what has waited on a connection that its client has given up. A move
+that gives the group back has a `Recall` (`recall.py`): the members that may still have partitions
+(`holders.py`), and their answers.
 `WatchedGroups` (`forwarded.py`) knows what passes by of groups that the cluster serves.
 
 Three orders always hold. Nothing is reserved for a call that the engine would refuse. No member

@@ -1,12 +1,14 @@
-"""The stages that each call of a group's clients goes through until it is answered.
+"""The calls of a group's clients that have no answer yet, and the stages that each goes through.
 
 A call is refused before anything is taken for it. No member joins, and no answer with partitions
-leaves, unless the anchor holds the group. A commit is queued, accepted by the engine, and stored by
-the cluster; accepted, it holds its partitions until it has certainly ended (`commits.py`).
+leaves, unless the anchor holds the group. The anchor joins for calls, and leaves again if no member
+was admitted. A commit is queued, accepted by the engine, and stored by the cluster; accepted, it
+holds its partitions until it has certainly ended (`commits.py`).
 """
 
+import heapq
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from coordinator.interface.errors import GroupError
@@ -18,11 +20,13 @@ from coordinator.interface.events import (
 )
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply, Reply
 from coordinator.interface.topics import Topics
+from coordinator.interface.volatile_records import Token
 from coordinator.native.heartbeat_interval import ANSWER_TIMES_PER_INTERVAL
 from coordinator.native.leave import JOINED_AGAIN
 from gateway.hosting import hold
 from gateway.hosting.answers import JOINS, GroupApi, RefusalReason
 from gateway.hosting.calls import (
+    UNDECIDED,
     Abandoned,
     Answer,
     Call,
@@ -43,12 +47,12 @@ from gateway.hosting.calls import (
     is_for_good,
     refuse,
 )
-from gateway.hosting.commits import STORED
-from gateway.hosting.effects import Log, refusal_line
+from gateway.hosting.commits import STORED, CommitsInFlight
+from gateway.hosting.effects import AnswerClient, Log, Look, refusal_line
 from gateway.hosting.group_parts import GroupParts
+from gateway.hosting.identity import NO_IDS, AnchorIds
 from gateway.hosting.logged_engine import Item, StepOfMove
 from gateway.hosting.move import Move
-from gateway.hosting.open_calls import JOIN_WAIT_MS, MEMBER_WAIT_MS, OpenCalls
 from gateway.hosting.routes import (
     ROUTES,
     SITUATION_OF,
@@ -58,7 +62,7 @@ from gateway.hosting.routes import (
     refusal_by,
 )
 from gateway.hosting.standing import LookupOutcome, RoutingDecision
-from gateway.hosting.states import CommitPhase, LogPhase, Stage
+from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Stage
 from kafka_codecs.error_codes import ErrorCode
 
 # Every request asks for these, and Python 3.11 takes long to find an Enum's member.
@@ -67,15 +71,37 @@ _FOR_THE_ANCHOR = (Stage.ADMITTING, Stage.CONFIRMING)
 """The stages of calls that wait for nothing but the anchor."""
 ANSWER_TIMES_KEPT = 100
 """The longest of so many is at least their 99th percentile."""
+JOIN_WAIT_MS = 10_000
+"""How long a join waits for the anchor: more than Kafka's initial rebalance delay of 3 s."""
+MEMBER_WAIT_MS = 3_000
+"""How long a member's requests wait for the anchor, counted from the loss of the group. The
+member's next heartbeat queues behind them, and a session may be as short as 6 s."""
+ENDING = "the gateway is shutting down"
 
 
 class CallStages:
-    """Moves each call on until it waits for something."""
+    """Moves each call on until it waits for something: a look at the cluster, the log, the anchor,
+    or the end of a move."""
 
     def __init__(self, parts: GroupParts, move: Move) -> None:
-        self.open_calls = OpenCalls(parts, move)
-        """The calls without an answer."""
-        self._commits = self.open_calls.commits
+        self.by_token: dict[Token, Call] = {}
+        """The calls without an answer, in the order of their arrival."""
+        self.waiting: dict[Token, Call] = {}
+        """Those that wait, in the order in which they began to: the first one to join leads the
+        group."""
+        self.is_looking = False
+        """Whether a look at the cluster is under way: one at a time, for all that wait for one."""
+        self._is_look_of_anchor = False
+        """Whether it began after the anchor had asked for it."""
+        self._found: LookupOutcome | None = None
+        """What the latest look has found."""
+        self._limits: list[tuple[int, Token]] = []
+        """A heap of the times when calls stop waiting."""
+        self._held_joins: dict[str, Call] = {}
+        """The newest join that waits for the end of a move, of each member or instance."""
+        self._commits = CommitsInFlight(
+            parts.engine, parts.anchor, self.member_ids, can_anchor=parts.rules.can_anchor
+        )
         self._parts = parts
         self._engine, self._anchor = parts.engine, parts.anchor
         self._effects = parts.effects
@@ -100,7 +126,11 @@ class CallStages:
 
     def __len__(self) -> int:
         """The number of calls without an answer."""
-        return len(self.open_calls.by_token)
+        return len(self.by_token)
+
+    def member_ids(self) -> Collection[str]:
+        """The ids of the members, also while they move."""
+        return self._engine.members or self._move.member_ids
 
     def look_again(self) -> None:
         """Advance the waiting calls, though neither the anchor nor the adoption has moved."""
@@ -108,19 +138,18 @@ class CallStages:
 
     def on_look(self, outcome: LookupOutcome) -> None:
         """A look at the cluster has ended."""
-        config = self._parts.config
-        for call in self.open_calls.by_token.values():
+        self._found = outcome
+        for call in self.by_token.values():
             call.has_look = True
-            call.held = hold.refusal(call, config, outcome)
 
     @property
     def has_native_join(self) -> bool:
         """Whether a consumer of the new protocol waits to join."""
-        return any(call.api is GroupApi.CONSUMER_JOIN for call in self.open_calls.by_token.values())
+        return any(call.api is GroupApi.CONSUMER_JOIN for call in self.by_token.values())
 
     def supersede(self) -> None:
         """Another member has the group in the cluster, or had it."""
-        for call in self.open_calls.by_token.values():
+        for call in self.by_token.values():
             is_decided = call.stage in (Stage.DECIDING, Stage.CONFIRMING)
             call.is_superseded |= is_decided or isinstance(call, Commits)
 
@@ -129,7 +158,7 @@ class CallStages:
         if self._commits.next_up:
             self._advance(self._commits.next_up.pop(), now_ms)
             return True
-        return bool(self.open_calls.waiting) and self._advance_waiting(now_ms)
+        return bool(self.waiting) and self._advance_waiting(now_ms)
 
     def _advance_waiting(self, now_ms: int) -> bool:
         """Advance the calls that wait if what they wait for has changed. Hundreds may wait for the
@@ -140,7 +169,7 @@ class CallStages:
         if not (has_moved or self._has_looked):
             return False
         self._seen, self._has_looked = seen, False
-        for call in tuple(self.open_calls.waiting.values()):
+        for call in tuple(self.waiting.values()):
             if has_moved or call.stage not in _FOR_THE_ANCHOR:
                 self._advance(call, now_ms)
         return True
@@ -149,12 +178,15 @@ class CallStages:
 
     def start(self, call: Call, now_ms: int) -> None:
         """A client has sent a request."""
-        self.open_calls.add(call, now_ms)
+        self.by_token[call.token] = call
+        call.asked_ms, call.was_held = now_ms, self._anchor.is_here
+        if isinstance(call, Commits):
+            self._commits.queue(call)
         self._advance(call, now_ms)
 
     def _advance(self, call: Call, now_ms: int) -> None:
         """Move the call on until it waits for something."""
-        self.open_calls.waiting.pop(call.token, None)
+        self.waiting.pop(call.token, None)
         before = None
         while before is not call.stage:
             before = call.stage
@@ -162,7 +194,7 @@ class CallStages:
                 case Stage.QUEUED:
                     assert isinstance(call, Commits)
                     self._queue_commits(call, now_ms)
-                case Stage.PLACING:
+                case Stage.PLACING | Stage.LOOKING:
                     self._place(call, now_ms)
                 case Stage.CHECKING:
                     self._check(call, now_ms)
@@ -183,20 +215,20 @@ class CallStages:
         situation, decision = self._situation(call, now_ms)
         match ROUTES[situation, CallKind.of(call)]:
             case Route.HERE | Route.MOVE if (late := self._answer_if_late(call)) is not None:
-                self.open_calls.answer(call, late)
+                self.answer(call, late)
             case Route.HERE:
                 self._place_here(call, now_ms)
             case Route.MOVE if isinstance(call, Commits) and self._move.check(call, now_ms):
                 self._commits.on_recalled(call)
                 call.move(Stage.STORING)
             case Route.MOVE if (answer := self._move.answer(call, now_ms)) is not None:
-                self.open_calls.answer(call, answer)
+                self.answer(call, answer)
             case Route.MOVE | Route.AFTER_MOVE:
-                self.open_calls.wait_for_move(call, now_ms)
+                self.wait_for_move(call, now_ms)
             case Route.AFTER_LOOK:
-                self.open_calls.wait_for_look(call)
+                self.wait_for_look(call)
             case Route.AFTER_LOAD:
-                self.open_calls.wait(call)
+                self.wait(call)
             case Route.CLUSTER_UNLESS_HELD if hold.may_be_held(call, self._parts.config):
                 self._forward_unless_held(call, decision)
             case Route.CLUSTER | Route.CLUSTER_UNLESS_HELD:
@@ -205,7 +237,7 @@ class CallStages:
                 call.move(Stage.RELEASING)
             case Route.REFUSE:
                 assert decision is not None
-                self.open_calls.answer(call, refusal_by(decision))
+                self.answer(call, refusal_by(decision))
 
     def _situation(self, call: Call, now_ms: int) -> tuple[GroupSituation, RoutingDecision | None]:
         """The situation, and the decision on the group if it follows from that. The cluster is
@@ -226,9 +258,9 @@ class CallStages:
         if call.is_placed or call.is_at_coordinator:
             self._enter(call, now_ms)
         elif call.is_at_coordinator is not None:
-            self.open_calls.refuse(call, RefusalReason.NOT_AT_COORDINATOR)
+            self.refuse(call, RefusalReason.NOT_AT_COORDINATOR)
         elif call.pending_action is None:
-            self.open_calls.start_action(LocateCoordinator(call))
+            self.start_action(LocateCoordinator(call))
 
     def _answer_if_late(self, call: Call) -> Answer | None:
         """The answer to a join or leave that has waited on a connection that its client has given
@@ -257,12 +289,12 @@ class CallStages:
 
     def _forward_unless_held(self, call: Call, decision: RoutingDecision | None) -> None:
         if decision is None:
-            self.open_calls.refuse(call, RefusalReason.MOVING)  # the look is the adoption's
-        elif not call.has_look:
-            self.open_calls.wait_for_look(call)
-        elif call.held is not None:
-            self._effects.append(refusal_line(self._parts.group_id, call, call.held))
-            self.open_calls.answer(call, call.held)
+            self.refuse(call, RefusalReason.MOVING)  # the look is the adoption's
+        elif self._found is None or not call.has_look:
+            self.wait_for_look(call)
+        elif refusal := hold.refusal(call, self._parts.config, self._found):
+            self._effects.append(refusal_line(self._parts.group_id, call, refusal))
+            self.answer(call, refusal)
         else:
             self._forward(call, decision)
 
@@ -270,16 +302,16 @@ class CallStages:
         pending_ids = self._parts.standing.pending_ids
         reply = None if pending_ids is None else pending_ids.answer_repeated(call)
         reason = self._move.why_forwarded if decision is None else decision.reason
-        self.open_calls.answer(call, Forwarded(reason) if reply is None else reply)
+        self.answer(call, Forwarded(reason) if reply is None else reply)
 
     def _enter(self, call: Call, now_ms: int) -> None:
         """The group here answers the call."""
         if not call.items:
             call.move(Stage.RELEASING)
-        elif call.api not in JOINS or call.is_placed or self.open_calls.is_held:
+        elif call.api not in JOINS or call.is_placed or self.is_held:
             self._begin(call, now_ms)
         else:
-            call.move(Stage.ADMITTING if call.is_checked else Stage.CHECKING)
+            call.move(Stage.ADMITTING if call.stage is Stage.LOOKING else Stage.CHECKING)
 
     def _check(self, call: Call, now_ms: int) -> None:
         """Refuse what the engine refuses, before anything is taken for it."""
@@ -288,24 +320,23 @@ class CallStages:
         if self._engine.phase is LogPhase.UNLOADED:
             self._engine.load()
         if self._engine.phase is LogPhase.LOADING:
-            self.open_calls.wait(call)
+            self.wait(call)
             return
         if self._engine.phase is LogPhase.UNREADABLE:
-            self.open_calls.refuse(call, RefusalReason.LOADING)
+            self.refuse(call, RefusalReason.LOADING)
             return
-        is_decided_anyway = call.is_checked or self._needs_nothing(call, now_ms)
+        is_decided_anyway = call.pending_action is not None or self._needs_nothing(call, now_ms)
         refusal = None if is_decided_anyway else self._engine.refusal(call, now_ms)
         if refusal is not None:
             self._effects.append(refusal_line(self._parts.group_id, call, refusal))
-            self.open_calls.answer(call, refusal)
+            self.answer(call, refusal)
             return
-        call.is_checked = True
         if not call.knows_topics:
             # Now, because calls that wait for the anchor together would lose their order.
             if call.pending_action is None:
-                self.open_calls.start_action(LearnTopics(call))
+                self.start_action(LearnTopics(call))
             return
-        call.move(Stage.ADMITTING if self._engine.is_live or call.has_look else Stage.PLACING)
+        call.move(Stage.ADMITTING if self._engine.is_live or call.has_look else Stage.LOOKING)
 
     def _needs_nothing(self, call: Call, now_ms: int) -> bool:
         """Whether the call can go to the engine without anything that is taken or asked for it, so
@@ -316,7 +347,7 @@ class CallStages:
 
     def _admit(self, call: Call, now_ms: int) -> None:
         """Hold the group before a member may join."""
-        if not self.open_calls.has_anchor_place(call):
+        if not self.has_anchor_place(call):
             return
         wait_ms = MEMBER_WAIT_MS if self._engine.is_live else JOIN_WAIT_MS
         event = call.event
@@ -326,10 +357,10 @@ class CallStages:
             and not self._engine.is_ending
         ):
             # The client comes back with the id, and the anchor joins meanwhile.
-            if not self._can_anchor or self.open_calls.need_anchor(call, now_ms):
+            if not self._can_anchor or self.need_anchor(call, now_ms):
                 self._begin(call, now_ms)
             return
-        if self.open_calls.anchor_ids(call, wait_ms, now_ms) is None:
+        if self.anchor_ids(call, wait_ms, now_ms) is None:
             return
         if isinstance(event, JoinGroupReceived):
             call.event = replace(event, waited_ms=now_ms - call.asked_ms)
@@ -349,7 +380,7 @@ class CallStages:
         if call.knows_topics:
             self._engine.put(call.items)
         elif not self._refuse_at_once(call.items, now_ms):
-            self.open_calls.start_action(LearnTopics(call))
+            self.start_action(LearnTopics(call))
 
     def _refuse_at_once(self, items: Sequence[Item], now_ms: int) -> bool:
         """Refuse what the engine refuses, before the cluster is asked about topics."""
@@ -361,6 +392,11 @@ class CallStages:
             return False
         self._engine.outcomes.extend(decided)
         return True
+
+    def start_action(self, pending_action: PendingAction) -> None:
+        """Have an action carried out on the client's connection."""
+        pending_action.call.pending_action = pending_action
+        self._effects.append(pending_action)
 
     # -- what came of pending actions ------------------------------------------------------------
 
@@ -403,7 +439,7 @@ class CallStages:
             call.has_anchor_place |= reserved.is_anchored
             self._advance(call, now_ms)
         else:
-            self.open_calls.refuse(call, refusal.cause, refusal.reason)
+            self.refuse(call, refusal.cause, refusal.reason)
 
     def on_action_failed(
         self, pending_action: LearnTopics | LocateCoordinator, reason: str
@@ -415,7 +451,7 @@ class CallStages:
         call.pending_action = None
         match pending_action:
             case LocateCoordinator():
-                self.open_calls.refuse(call, RefusalReason.COORDINATOR_UNKNOWN, reason)
+                self.refuse(call, RefusalReason.COORDINATOR_UNKNOWN, reason)
             case LearnTopics():
                 fields = {"group_id": self._parts.group_id, "reason": reason}
                 self._effects.append(Log("warning", "topics_unknown", fields))
@@ -449,8 +485,8 @@ class CallStages:
     ) -> None:
         if isinstance(outcome, Refused | Unanswerable):
             if call.api in JOINS and not (self._engine.is_live or call.was_held):
-                self.open_calls.drop_anchor()
-            self.open_calls.answer(call, outcome)
+                self.drop_anchor()
+            self.answer(call, outcome)
             return
         if isinstance(outcome, JoinGroupReply | ConsumerHeartbeatReply) and call.api in JOINS:
             self._note_join(call, outcome)
@@ -459,16 +495,16 @@ class CallStages:
         if call.is_placed or not self._can_anchor:
             self._reply(call, outcome, now_ms)
         elif grants_partitions(outcome):  # to a member that may have gone again since
-            if self._anchor.is_here or self.open_calls.need_anchor(call, now_ms):
+            if self._anchor.is_here or self.need_anchor(call, now_ms):
                 call.reply = outcome
                 call.confirms_since = self._anchor.confirm()
                 call.move(Stage.CONFIRMING)
                 self._advance(call, now_ms)
         elif not self._engine.is_live:
             if not call.was_held and is_for_good(outcome):
-                self.open_calls.drop_anchor()
-            self.open_calls.answer(call, outcome)
-        elif self._anchor.is_here or self.open_calls.need_anchor(call, now_ms):
+                self.drop_anchor()
+            self.answer(call, outcome)
+        elif self._anchor.is_here or self.need_anchor(call, now_ms):
             self._reply(call, outcome, now_ms)
 
     def _note_join(self, call: Call, reply: JoinGroupReply | ConsumerHeartbeatReply) -> None:
@@ -476,7 +512,7 @@ class CallStages:
             return
         joined_on = self._parts.joined_on
         if joined_on.note((reply.member_id,), call.connection):
-            joined_on.forget_others(self.open_calls.member_ids())
+            joined_on.forget_others(self.member_ids())
         if call.api is GroupApi.CONSUMER_JOIN:
             self._commits.on_native_join(reply.member_id, call.connection, call.newest_connection)
 
@@ -486,10 +522,8 @@ class CallStages:
         one. A member removed meanwhile gets no grant, because there may be another owner."""
         since = call.confirms_since
         if call.is_superseded:
-            self.open_calls.refuse(
-                call, RefusalReason.NOT_ANCHORED, "another member has had the group"
-            )
-        elif self.open_calls.anchor_ids(call, MEMBER_WAIT_MS, now_ms, since=since) is not None:
+            self.refuse(call, RefusalReason.NOT_ANCHORED, "another member has had the group")
+        elif self.anchor_ids(call, MEMBER_WAIT_MS, now_ms, since=since) is not None:
             assert call.reply is not None
             refusal = self._refusal_of_gone(call, now_ms)
             if refusal is not None:
@@ -515,7 +549,7 @@ class CallStages:
 
     def _reply(self, call: Call, reply: Reply | Refused, now_ms: int) -> None:
         self._note_time(call, now_ms)
-        self.open_calls.answer(call, reply)
+        self.answer(call, reply)
 
     def _note_time(self, call: Call, now_ms: int) -> None:
         """Only of members: a first member also waits for the anchor."""
@@ -538,19 +572,19 @@ class CallStages:
         if self._can_anchor and not (is_there or call.has_dropped):
             is_there = self._parts.standing.is_left_behind(call, now_ms)
         if is_there is None:
-            self.open_calls.wait_for_look(call)
+            self.wait_for_look(call)
         elif not is_there:
-            self.open_calls.answer(call, Forwarded() if call.is_foreign else Released())
+            self.answer(call, Forwarded() if call.is_foreign else Released())
         elif self._move.has_begun:
-            self.open_calls.refuse(call, RefusalReason.MOVING)
-        elif self._engine.is_live or self.open_calls.is_join_waiting:
-            self.open_calls.refuse(call, RefusalReason.NOT_ANCHORED, "a member is about to join")
-        elif not self.open_calls.has_anchor_place(call):
+            self.refuse(call, RefusalReason.MOVING)
+        elif self._engine.is_live or self.is_join_waiting:
+            self.refuse(call, RefusalReason.NOT_ANCHORED, "a member is about to join")
+        elif not self.has_anchor_place(call):
             pass
-        elif call.has_dropped or self.open_calls.need_anchor(call, now_ms):
+        elif call.has_dropped or self.need_anchor(call, now_ms):
             call.has_dropped = True
             self._anchor.drop()
-            self.open_calls.wait_at_most(call, now_ms + MEMBER_WAIT_MS, now_ms)
+            self.wait_at_most(call, now_ms + MEMBER_WAIT_MS, now_ms)
 
     # -- commits: the short way of a group at rest -----------------------------------------------
 
@@ -568,7 +602,7 @@ class CallStages:
         decided = self._engine.decide_at_rest(commit.event, now_ms)
         if decided is None or decided[1] is None:
             return None
-        self.open_calls.by_token[call.token] = call
+        self.by_token[call.token] = call
         call.asked_ms, call.was_held = now_ms, self._anchor.is_here
         self._commits.queue(call)
         self._commits.on_decision(commit, decided[1])
@@ -587,7 +621,7 @@ class CallStages:
         if self._engine.decide_at_rest(ended, now_ms) is None:
             return False
         commit.move(_ENDED)
-        del self.open_calls.by_token[call.token]
+        del self.by_token[call.token]
         self._commits.on_answer(call)
         call.end(call.outcomes)
         return True
@@ -597,12 +631,12 @@ class CallStages:
     def _queue_commits(self, call: Commits, now_ms: int) -> None:
         """Wait until earlier commits of the same member have been answered."""
         if self._commits.is_abandoned(call):
-            self.open_calls.answer(call, Abandoned())
+            self.answer(call, Abandoned())
         elif self._commits.is_next(call):
             call.give_up_ms = None
             call.move(Stage.PLACING)
         else:
-            self.open_calls.wait_at_most(call, now_ms + MEMBER_WAIT_MS, now_ms)
+            self.wait_at_most(call, now_ms + MEMBER_WAIT_MS, now_ms)
 
     def _store_if_decided(self, call: Commits, now_ms: int) -> None:
         """Store the accepted commits once all of the call are decided, unless their member has
@@ -611,7 +645,7 @@ class CallStages:
             return
         if self._commits.is_abandoned(call):
             self._commits.abandon(call, now_ms)
-            self.open_calls.answer(call, Abandoned())
+            self.answer(call, Abandoned())
         else:
             call.move(Stage.STORING)
             self._store_commits(call, now_ms)
@@ -624,14 +658,15 @@ class CallStages:
         if call.pending_action is not None or call.in_phase(_SENT):
             return
         if not accepted:
-            self.open_calls.answer(call, Unanswerable() if call.has_failed else call.outcomes)
+            has_failed = UNDECIDED in call.outcomes.values()
+            self.answer(call, Unanswerable() if has_failed else call.outcomes)
             return
         if call.guarded is not None or not self._can_anchor:
             ids = self._move.guard_ids(now_ms)
             self._effects.append(self._commits.send(call, accepted, ids, now_ms))
             return
         if call.is_superseded:
-            self.open_calls.refuse(call, RefusalReason.NOT_ANCHORED, self._anchor.reason)
+            self.refuse(call, RefusalReason.NOT_ANCHORED, self._anchor.reason)
             return
         needs_ids = (
             self._engine.is_live
@@ -640,17 +675,155 @@ class CallStages:
             or self._parts.standing.is_left_behind(call, now_ms)
         )
         if needs_ids is None:
-            self.open_calls.wait_for_look(call)
+            self.wait_for_look(call)
         elif not needs_ids:
             self._effects.append(self._commits.send(call, accepted, None, now_ms))
-        elif not self.open_calls.has_anchor_place(call):
+        elif not self.has_anchor_place(call):
             pass
-        elif (ids := self.open_calls.anchor_ids(call, MEMBER_WAIT_MS, now_ms)) is not None:
+        elif (ids := self.anchor_ids(call, MEMBER_WAIT_MS, now_ms)) is not None:
             self._effects.append(self._commits.send(call, accepted, ids, now_ms))
         elif call.answer is None and not call.is_probed:
-            self.open_calls.start_action(ProbeBroker(call))
+            self.start_action(ProbeBroker(call))
 
-    # -- waiting and ending ----------------------------------------------------------------------
+    # -- waiting ---------------------------------------------------------------------------------
+
+    def wait(self, call: Call) -> None:
+        """Wait for something that is certain to come."""
+        self.waiting[call.token] = call
+
+    def wait_at_most(self, call: Call, give_up_ms: int, now_ms: int) -> None:
+        """Wait until then, or until an earlier limit of the call. Refuses it if that is over."""
+        if call.give_up_ms is None:
+            call.give_up_ms = give_up_ms
+        if call.give_up_ms <= now_ms:
+            self._give_up(call)
+        else:
+            self.wait(call)
+            heapq.heappush(self._limits, (call.give_up_ms, call.token))
+
+    def wait_for_look(self, call: Call) -> None:
+        """Wait for a look at the cluster, which begins now unless one is under way."""
+        self.wait(call)
+        self.begin_look()
+
+    def begin_look(self) -> None:
+        """Look at the cluster, unless a look is under way."""
+        if not self.is_looking:
+            self.is_looking, self._is_look_of_anchor = True, self._anchor.wants_look
+            self._effects.append(Look())
+
+    def end_look(self) -> bool:
+        """The look has ended. Returns whether the anchor waits for it: one that began before the
+        anchor was lost may have seen the old anchor."""
+        self.is_looking = False
+        return self._anchor.wants_look and self._is_look_of_anchor
+
+    def wait_for_move(self, call: Call, now_ms: int) -> None:
+        """Wait for the end of a move.
+
+        A client that has waited for too long opens another connection and joins again. Its older
+        join is refused: after the newer one it would replace a static member that is alive.
+        """
+        newest, older = call, None
+        if key := _key_of_joiner(call):
+            other = self._held_joins.get(key, call)
+            if other.connection != call.connection:
+                older, newest = sorted((other, call), key=lambda join: join.connection or 0)
+            self._held_joins[key] = newest
+        if older is not None:
+            self.refuse(older, RefusalReason.MOVING, "its client has joined again")
+        if older is not call:
+            # Native clients give a heartbeat up after its interval.
+            is_join = call.api is GroupApi.JOIN
+            wait_ms = JOIN_WAIT_MS if is_join else MEMBER_WAIT_MS
+            self.wait_at_most(call, now_ms + wait_ms, now_ms)
+
+    def next_ms(self) -> int | None:
+        """When the next call stops waiting."""
+        while self._limits and self._limits[0][1] not in self.waiting:
+            heapq.heappop(self._limits)
+        return self._limits[0][0] if self._limits else None
+
+    def expire(self, now_ms: int) -> None:
+        """Refuse the calls that have waited for too long."""
+        while self._limits and self._limits[0][0] <= now_ms:
+            call = self.waiting.get(heapq.heappop(self._limits)[1])
+            if call is not None and call.give_up_ms is not None and call.give_up_ms <= now_ms:
+                self._give_up(call)
+
+    def _give_up(self, call: Call) -> None:
+        match call.stage:
+            case Stage.QUEUED:
+                assert isinstance(call, Commits)
+                self._commits.waited_in_vain(call)
+                self.refuse(call, RefusalReason.COMMIT_IN_FLIGHT)
+            case Stage.PLACING | Stage.LOOKING:
+                self.refuse(call, RefusalReason.MOVING)
+            case Stage.RELEASING:
+                self.refuse(call, RefusalReason.NOT_ANCHORED, "the anchor has not left yet")
+            case _:
+                self.refuse(call, RefusalReason.NOT_ANCHORED, self._anchor.reason)
+
+    # -- the anchor ------------------------------------------------------------------------------
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the group has members and its anchor, so that another member takes nothing."""
+        return self._engine.is_live and (
+            not self._can_anchor or self._anchor.phase is AnchorPhase.STABLE
+        )
+
+    @property
+    def is_join_waiting(self) -> bool:
+        """Whether a member is about to join."""
+        return any(call.stage is Stage.ADMITTING for call in self.waiting.values())
+
+    def anchor_ids(
+        self, call: Call, wait_ms: int, now_ms: int, *, since: int = -1
+    ) -> AnchorIds | None:
+        """The anchor's ids, confirmed after request number `since`. None if the call has to wait
+        for them, or was refused.
+
+        In a group with members, all requests stop waiting `wait_ms` after the group was lost,
+        because they queue one behind the other.
+        """
+        has_given_way = call.give_up_ms is not None and self._anchor.has_given_way
+        if not self._can_anchor:
+            return NO_IDS
+        if has_given_way or self._engine.is_ending:
+            reason = self._anchor.reason if has_given_way else ENDING
+            self.refuse(call, RefusalReason.NOT_ANCHORED, reason)
+            return None
+        if not self.need_anchor(call, now_ms):
+            return None
+        ids = self._anchor.ids(now_ms, since=since)
+        if ids is None:
+            waited_ms = self._anchor.lost_for_ms(now_ms) if self._engine.is_live else 0
+            self.wait_at_most(call, now_ms + wait_ms - waited_ms, now_ms)
+        return ids
+
+    def has_anchor_place(self, call: Call) -> bool:
+        """Whether the group has an anchor, or may have one as far as the limits tell. If that is
+        unknown, the call waits. A group with members counts already."""
+        if self._anchor.is_here or self._engine.is_live or call.has_anchor_place:
+            return True
+        if not self._can_anchor:
+            return True
+        self._effects.append(Reserve(call, is_anchored=True, is_hosted=False))
+        return False
+
+    def need_anchor(self, call: Call, now_ms: int) -> bool:
+        """Start the anchor if there is none, and keep it. Refuses the call during a move."""
+        if self._move.bars_anchor:
+            self.refuse(call, RefusalReason.MOVING)
+            return False
+        self._anchor.need(now_ms, is_live=self._engine.is_live)
+        return True
+
+    def drop_anchor(self) -> None:
+        """Release the group without lingering, because no member was admitted."""
+        if not self.is_join_waiting:
+            self._anchor.drop()
 
     def _has_place(self, call: Call) -> bool:
         """Whether the group counts towards the limits. If it does not yet, the call waits."""
@@ -659,20 +832,57 @@ class CallStages:
         self._effects.append(Reserve(call, is_anchored=call.api in JOINS))
         return False
 
+    # -- the end ---------------------------------------------------------------------------------
+
+    def refuse(self, call: Call, cause: RefusalReason, reason: str = "") -> None:
+        """Answer the call with an error of the gateway itself."""
+        refusal = refuse(cause, reason)
+        if isinstance(call, Commits) and call.stage is Stage.STORING:
+            self._commits.refuse(call, refusal)
+            self.answer(call, call.outcomes)
+        else:
+            self.answer(call, refusal)
+
+    def answer(self, call: Call, answer: Answer) -> None:
+        """Give the client the answer, unless it has one."""
+        if call.answer is None:
+            self.by_token.pop(call.token, None)
+            self.waiting.pop(call.token, None)
+            if (key := _key_of_joiner(call)) and self._held_joins.get(key) is call:
+                del self._held_joins[key]
+            if isinstance(call, Commits):
+                self._commits.on_answer(call)
+            call.end(answer)
+            self._effects.append(AnswerClient(call))
+
+    def refuse_waiting(self) -> None:
+        """Refuse what waits no longer than for some time: the gateway is shutting down."""
+        for call in tuple(self.waiting.values()):
+            if call.give_up_ms is not None:
+                self.refuse(call, RefusalReason.NOT_ANCHORED, ENDING)
+
     def on_client_gone(self, call: Call, now_ms: int) -> None:
         """The client has gone. Its request is still decided, and an accepted commit ends."""
         if call.answer is not None:
             return
-        call.is_gone = True
         self._note_time(call, now_ms)
         if isinstance(call, Commits):
             self._commits.abandon(call, now_ms)
-        self.open_calls.answer(call, Unanswerable())
+        self.answer(call, Abandoned())
 
     def start_again(self, now_ms: int) -> None:
         """After a bug: answer all calls with Unanswerable."""
-        for call in tuple(self.open_calls.by_token.values()):
+        for call in tuple(self.by_token.values()):
             if isinstance(call, Commits):
                 self._commits.abandon_undecided(call)
                 self._commits.abandon(call, now_ms)
-            self.open_calls.answer(call, Unanswerable())
+            self.answer(call, Unanswerable())
+
+
+def _key_of_joiner(call: Call) -> str:
+    """The identity of the member that joins; empty if it has none yet."""
+    match call.event:
+        case JoinGroupReceived() | ConsumerHeartbeatReceived() as event if call.api in JOINS:
+            return event.instance_id or event.member_id
+        case _:
+            return ""

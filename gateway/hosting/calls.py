@@ -87,7 +87,8 @@ class Outcome:
     """Whether the cluster may never have seen the commit."""
 
 
-_UNDECIDED = Outcome()
+UNDECIDED = Outcome()
+"""A bug: the commit could not be checked."""
 
 Answer = Reply | Refused | Forwarded | Unanswerable | Abandoned | Released | Mapping[Token, Outcome]
 
@@ -144,18 +145,12 @@ class Call:
     """The end of the client's patience with the anchor."""
     confirms_since: int = field(default=0, init=False)
     """The latest request of the anchor that does not confirm the reply."""
-    is_checked: bool = field(default=False, init=False)
-    """Whether the engine would accept the call."""
     has_look: bool = field(default=False, init=False)
     """Whether a look at the cluster has ended since the call arrived."""
-    held: "Reply | Refused | None" = field(default=None, init=False)
-    """The refusal of a native join to the cluster, by the last look."""
     has_dropped: bool = field(default=False, init=False)
     """Whether the anchor leaves because of the call."""
     was_held: bool = field(default=False, init=False)
     """Whether the group's anchor was here before the call."""
-    is_gone: bool = field(default=False, init=False)
-    """Whether the client will not see the answer."""
     is_overtaken: bool = field(default=False, init=False)
     """Whether it joins or leaves on an older connection than its member has joined on since."""
     is_superseded: bool = field(default=False, init=False)
@@ -193,7 +188,7 @@ class Commit:
     ids: AnchorIds | None = field(default=None, init=False)
     """The anchor's ids under which it was sent."""
     sent_ms: int = field(default=0, init=False)
-    outcome: Outcome = field(default=_UNDECIDED, init=False)
+    outcome: Outcome = field(default=UNDECIDED, init=False)
     call: "Commits | None" = field(default=None, init=False, repr=False)
     """While it is in flight: each keeps the other in memory."""
 
@@ -223,8 +218,6 @@ class Commits(Call):
     stage: Stage = field(default=Stage.QUEUED, init=False)
     is_probed: bool = field(default=False, init=False)
     """Whether the client's broker is known to be reachable."""
-    has_failed: bool = field(default=False, init=False)
-    """Whether a bug keeps a commit from being checked."""
     guarded: GuardedCommits | None = field(default=None, init=False)
     """Where a move that has checked them counts them; None if the engine checks them."""
 

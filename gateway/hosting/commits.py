@@ -151,7 +151,6 @@ class CommitsInFlight:
         call = commit.call
         assert call is not None
         if not isinstance(outcome, OffsetReply):
-            call.has_failed |= isinstance(outcome, Unanswerable)
             commit.outcome = Outcome(refused=outcome if isinstance(outcome, Refused) else None)
             commit.move(CommitPhase.ENDED)
             return
@@ -161,7 +160,7 @@ class CommitsInFlight:
             commit.move(CommitPhase.ENDED)
             return
         commit.move(_ACCEPTED)
-        if call.is_gone or (outcome.gone and commit.topic_names <= outcome.gone):
+        if call.answer or (outcome.gone and commit.topic_names <= outcome.gone):
             self._engine.end_commit(commit)
 
     def _note_decided(self, call: Commits, commit: Commit, reply: Reply | None) -> None:

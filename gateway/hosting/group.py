@@ -123,7 +123,7 @@ class HostedGroup:
         """Whether nothing is in memory but what the cluster has said of the group."""
         return (
             self.engine.phase is LogPhase.UNLOADED
-            and not (self.calls or self.calls.open_calls.is_looking)
+            and not (self.calls or self.calls.is_looking)
             and not (self.anchor.is_here or self.is_moving)
         )
 
@@ -133,7 +133,7 @@ class HostedGroup:
         anchor_ms = self.anchor.next_ms(is_live=self._is_anchored)
         if anchor_ms is not None and (next_ms is None or anchor_ms < next_ms):
             next_ms = anchor_ms
-        for at_ms in (self.calls.open_calls.next_ms(), self.move.next_ms()):
+        for at_ms in (self.calls.next_ms(), self.move.next_ms()):
             if at_ms is not None and (next_ms is None or at_ms < next_ms):
                 next_ms = at_ms
         return next_ms
@@ -178,7 +178,7 @@ class HostedGroup:
             case inputs.Gone(call):
                 self.calls.on_client_gone(call, now_ms)
             case inputs.TimerFired():
-                self.calls.open_calls.expire(now_ms)
+                self.calls.expire(now_ms)
             case inputs.Paused(grace_over_ms):
                 self.engine.grace.over_ms = grace_over_ms
             case inputs.TopicsMoved(topics):
@@ -270,7 +270,7 @@ class HostedGroup:
         an earlier effect may follow."""
         lasting = AnswerClient | Conclude | Log | ReportEvents | Reserve | EmitNow
         self._effects[:] = [effect for effect in self._effects if isinstance(effect, lasting)]
-        self.calls.open_calls.is_looking = False
+        self.calls.is_looking = False
         self.anchor.start_again(now_ms)
         self.move.start_again()
         self.engine.start_again()
@@ -287,7 +287,7 @@ class HostedGroup:
             self._end_lost_hosting()
             self.anchor.advance(now_ms, is_live=self._is_anchored)
             if self.anchor.wants_look:
-                self.calls.open_calls.begin_look()
+                self.calls.begin_look()
             if not (self.calls.advance(now_ms) or self.engine.has_work(now_ms)):
                 break
         if not (self.calls or self.engine.is_live or self.is_moving):
@@ -332,7 +332,7 @@ class HostedGroup:
     # -- looks at the cluster --------------------------------------------------------------------
 
     def _on_look(self, outcome: LookupOutcome, now_ms: int) -> None:
-        is_of_anchor = self.calls.open_calls.end_look()
+        is_of_anchor = self.calls.end_look()
         self.calls.look_again()
         if self.move.is_adopting:
             return  # the group may be held by its leader's member, or by an anchor that is not ours
@@ -398,7 +398,7 @@ class HostedGroup:
         """The gateway is shutting down: nothing waits from now on."""
         self.engine.end()
         self.move.end()
-        self.calls.open_calls.refuse_waiting()
+        self.calls.refuse_waiting()
 
 
 def watch_occupants(

@@ -26,7 +26,7 @@ from gateway.hosting.effects import Effect, EmitNow, Log
 from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, log_of, run_of
 from gateway.hosting.pending_ids import PendingIds
 from gateway.hosting.rules import HostingRules, matches
-from gateway.hosting.states import Mode
+from gateway.hosting.states import Mode, Stage
 from kafka_codecs.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct
@@ -291,7 +291,7 @@ class Standing:
         if lately is None or call.api not in JOINS or self.is_left:
             return lately
         if lately.mode is Mode.HOSTED:
-            return None if call.is_checked else lately
+            return None if call.stage is Stage.LOOKING else lately
         return lately if _names_member(call) else None
 
     def is_left_behind(self, call: Call, now_ms: int) -> bool | None:

@@ -90,6 +90,8 @@ class Stage(StrEnum):
     """Who answers for the group, and at which listener."""
     CHECKING = "Checking"
     """The engine's refusal, before anything is taken for the call."""
+    LOOKING = "Looking"
+    """A look at the cluster of its own, which only a join is worth that the engine would accept."""
     ADMITTING = "Admitting"
     """The anchor, without which no member may join."""
     DECIDING = "Deciding"
@@ -225,8 +227,11 @@ STAGES: Moves[Stage] = MappingProxyType(
                 Stage.ANSWERED,
             }
         ),
-        # Only a call that the engine would accept is worth a fresh look at the cluster.
-        Stage.CHECKING: frozenset({Stage.PLACING, Stage.ADMITTING, Stage.ANSWERED}),
+        Stage.CHECKING: frozenset({Stage.LOOKING, Stage.ADMITTING, Stage.ANSWERED}),
+        # Straight to Deciding: the group has got members and its anchor meanwhile.
+        Stage.LOOKING: frozenset(
+            {Stage.ADMITTING, Stage.DECIDING, Stage.RELEASING, Stage.ANSWERED}
+        ),
         Stage.ADMITTING: frozenset({Stage.DECIDING, Stage.ANSWERED}),
         Stage.DECIDING: frozenset({Stage.STORING, Stage.CONFIRMING, Stage.ANSWERED}),
         Stage.STORING: frozenset({Stage.ANSWERED}),

@@ -56,7 +56,6 @@ from gateway.hosting.calls import (
     ProbeBroker,
     Refused,
     StoreCommits,
-    Unanswerable,
 )
 from gateway.hosting.forwarded import Client
 from gateway.hosting.identity import AnchorIds
@@ -753,9 +752,6 @@ class Network:
             case Refused(cause, reason):
                 reply: Reply = request.refuse(GroupError(code_for(cause, call.api), reason))
             case Abandoned():
-                return None
-            case Unanswerable():
-                assert call.is_gone, "a call has failed"
                 return None
             case _:
                 assert isinstance(answer, Reply), answer

@@ -107,7 +107,7 @@ async def test_a_commit_of_a_group_that_another_process_takes_ends_its_connectio
         joined = await groups.native("n")
         token, decision = await groups.commit("n", joined.member_epoch, {"foo": [0]})
         assert decision.error is ErrorCode.NONE
-        (call,) = groups.driver().group.calls.open_calls.by_token.values()
+        (call,) = groups.driver().group.calls.by_token.values()
         groups.driver().close()
         assert isinstance(call, Commits)
         assert token in call.commits

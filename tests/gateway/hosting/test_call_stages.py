@@ -25,11 +25,10 @@ from coordinator.interface.replies import (
 )
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.answers import GroupApi, RefusalReason
-from gateway.hosting.call_stages import ANSWER_TIMES_KEPT
+from gateway.hosting.call_stages import ANSWER_TIMES_KEPT, MEMBER_WAIT_MS
 from gateway.hosting.calls import Call, LearnTopics, Reserve
 from gateway.hosting.effects import AskCoordinator, Forget, Load, Look, Write
 from gateway.hosting.inputs import Ending
-from gateway.hosting.open_calls import MEMBER_WAIT_MS
 from gateway.hosting.states import Stage
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import pytest
 
 from gateway.hosting.answers import RefusalReason
+from gateway.hosting.call_stages import MEMBER_WAIT_MS
 from gateway.hosting.calls import Abandoned, LearnTopics, Refused, StoreCommits
 from gateway.hosting.effects import AskCoordinator
 from gateway.hosting.inputs import Done
-from gateway.hosting.open_calls import MEMBER_WAIT_MS
 from gateway.hosting.states import CommitPhase, Stage
 from kafka_codecs.error_codes import ErrorCode
 from tests.gateway.hosting.scene_commits import (

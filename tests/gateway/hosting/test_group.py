@@ -9,10 +9,10 @@ from coordinator.interface.replies import JoinGroupReply, SyncGroupReply
 from gateway.groups.group_limits import GroupLimits
 from gateway.groups.log_health import TRY_AGAIN_MS
 from gateway.hosting.answers import RefusalReason
+from gateway.hosting.call_stages import MEMBER_WAIT_MS
 from gateway.hosting.calls import Abandoned, LearnTopics, Refused, Released, Unanswerable
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.inputs import Damage, Ending, Failed, Leave, Resumed
-from gateway.hosting.open_calls import MEMBER_WAIT_MS
 from gateway.hosting.states import AnchorPhase, LogPhase
 from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
@@ -220,7 +220,7 @@ def test_a_request_of_a_client_that_has_gone_is_still_decided(live: HostedScene)
     live.hold(Write)
     call = live.native("n", -1)
     live.gone(call)
-    assert isinstance(call.answer, Unanswerable)
+    assert isinstance(call.answer, Abandoned)
     live.release(Write)
     assert not live.group.is_live
 

@@ -21,13 +21,13 @@ from gateway.hosting.adoption import (
     UNDONE_FOR_MS,
 )
 from gateway.hosting.answers import RefusalReason
+from gateway.hosting.call_stages import MEMBER_WAIT_MS
 from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits
 from gateway.hosting.effects import Ask, Describe, Hold, Load, Look, Requester, Write
 from gateway.hosting.forwarded import Client, WatchedGroup
 from gateway.hosting.inputs import Damage, Done, Ending, Failed, MoveRequested, Relayed, Resumed
 from gateway.hosting.move import STILL_ENDING
 from gateway.hosting.move_requests import AdoptRequest
-from gateway.hosting.open_calls import MEMBER_WAIT_MS
 from gateway.hosting.standing import LiveMembers, LookupFailed
 from gateway.hosting.states import AdoptionStage, AnchorPhase, ReleaseStage
 from gateway.hosting.states import AdoptionStage as Stage

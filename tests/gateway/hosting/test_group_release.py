@@ -211,12 +211,12 @@ def test_a_join_that_waits_for_the_release_ends_with_its_connection(on: Scene) -
     on.begin()
     waits = on.join()
     on.gone(waits)
-    assert isinstance(waits.answer, Unanswerable)
+    assert isinstance(waits.answer, Abandoned)
     on.join(on.member_id)
     on.step(JoinGroupResponse(generation_id=9, protocol_name="x"))
     on.step(SyncGroupResponse())
-    assert isinstance(waits.answer, Unanswerable)
-    assert waits not in on.group.calls.open_calls.waiting.values()
+    assert isinstance(waits.answer, Abandoned)
+    assert waits not in on.group.calls.waiting.values()
 
 
 def test_the_outcome_and_what_the_log_has(on: Scene) -> None:

@@ -55,7 +55,8 @@ Stray>Ended
 Queued>Placing Queued>Storing Queued>Answered
 Placing>Checking Placing>Admitting Placing>Deciding Placing>Storing Placing>Releasing
 Placing>Answered
-Checking>Placing Checking>Admitting Checking>Answered
+Checking>Looking Checking>Admitting Checking>Answered
+Looking>Admitting Looking>Deciding Looking>Releasing Looking>Answered
 Admitting>Deciding Admitting>Answered
 Deciding>Storing Deciding>Confirming Deciding>Answered
 Storing>Answered

@@ -19,6 +19,7 @@ from coordinator.interface.events import (
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR
 from gateway.hosting.answers import RefusalReason
+from gateway.hosting.call_stages import MEMBER_WAIT_MS
 from gateway.hosting.calls import (
     AWAY,
     LOST,
@@ -32,7 +33,6 @@ from gateway.hosting.calls import (
 )
 from gateway.hosting.effects import AskCoordinator, Compute, Load, Write
 from gateway.hosting.inputs import Done, EngineEvent, Gone, SeenForeign
-from gateway.hosting.open_calls import MEMBER_WAIT_MS
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest

@@ -12,7 +12,7 @@ import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.data_path.group_apis import GroupRequest
-from gateway.hosting.open_calls import MEMBER_WAIT_MS
+from gateway.hosting.call_stages import MEMBER_WAIT_MS
 from gateway.requests.coordinators import Coordinators
 from gateway.state_log.memory import MemoryLog
 from kafka_codecs import decode, encode

@@ -94,13 +94,14 @@ _DEAD = {
     "next_token",
     "runs",
     *("_seen", "_has_looked"),  # `handle` ends when they are the present
+    "_found",  # read where an operator holds the group, as in no world
     "has_anchor",  # read for commits without a member and admins' requests, which no world has
     "_effects",
     *("adopt_from_ms", "adoptions_undone"),  # read where groups are adopted without a command
 }
 _DROPPED = _DERIVED | _FOR_PEOPLE | _DEAD
 _COUNTERS = {"sent", "confirmed", "_confirm_after", "confirms_since"}
-_BEFORE_ADMISSION = (Stage.QUEUED, Stage.PLACING, Stage.CHECKING)
+_BEFORE_ADMISSION = (Stage.QUEUED, Stage.PLACING, Stage.CHECKING, Stage.LOOKING)
 _BEFORE_DECISION = (*_BEFORE_ADMISSION, Stage.ADMITTING, Stage.DECIDING)
 """No call returns to one of these stages from another."""
 _UNORDERED = {"deadlines", "acknowledged", "budgets", "pending"}
@@ -294,7 +295,7 @@ class _Walk:
 
     def joins_of_members(self, group: HostedGroup, value: NewestConnections) -> None:
         """Whoever returns is noted again. Nobody turns back to an older connection here."""
-        members = group.calls.open_calls.member_ids()
+        members = group.calls.member_ids()
         used = {key: used for key, used in value._by_key.items() if key in members}
         self.walk_unordered(value, used)
 
@@ -430,7 +431,7 @@ _OF_CLASSES: dict[tuple[str, str], Add] = {
 _OF_NAMES: dict[str, Add] = {
     **dict.fromkeys(_COUNTERS, _Walk.counter),
     **dict.fromkeys(_UNORDERED, _Walk.walk_unordered),
-    **dict.fromkeys(("has_look", "is_checked"), _Walk.until_admitted),
+    "has_look": _Walk.until_admitted,
     "was_held": _Walk.until_decided,
     "cause": _Walk.cause,
     "now_ms": lambda _walk, _owner, _value: None,

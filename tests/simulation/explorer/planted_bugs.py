@@ -190,7 +190,7 @@ def a_withheld_grant_outlives_the_loss_of_its_group(patch: Patch) -> None:
     """A consumer has the group while an answer waits for the anchor, and it leaves all the same."""
 
     def supersede(stages: CallStages) -> None:
-        for call in stages.open_calls.by_token.values():
+        for call in stages.by_token.values():
             call.is_superseded |= call.stage is Stage.DECIDING or isinstance(call, Commits)
 
     patch.setattr(CallStages, "supersede", supersede)

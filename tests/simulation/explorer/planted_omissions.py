@@ -98,7 +98,7 @@ def commits_released_before_the_anchor_is_stable(patch: Patch) -> None:
         move = stages._move
         is_held = move.situation is GroupSituation.HELD and isinstance(call, Commits)
         if is_held and move.stage not in (None, Stage.IMPERSONATING):
-            stages.open_calls.answer(call, Forwarded(move.why_forwarded))
+            stages.answer(call, Forwarded(move.why_forwarded))
         else:
             real(stages, call, now_ms)
 

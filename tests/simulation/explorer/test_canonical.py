@@ -121,8 +121,7 @@ def test_no_call_of_a_world_asks_who_left_an_anchor_behind(
 @pytest.mark.parametrize(
     ("field", "read_in"),
     [
-        ("has_look", {Stage.PLACING, Stage.CHECKING}),
-        ("is_checked", {Stage.PLACING, Stage.CHECKING}),
+        ("has_look", {Stage.PLACING, Stage.CHECKING, Stage.LOOKING}),
         ("was_held", {Stage.DECIDING}),
     ],
 )
@@ -131,7 +130,7 @@ def test_what_no_later_stage_of_a_call_reads_does_not_count(
 ) -> None:
     world = begin(WORLDS["switch"])
     call = Call(api=GroupApi.JOIN, event=None, token=world.next_token)
-    world.port.group.calls.open_calls.by_token[call.token] = call
+    world.port.group.calls.by_token[call.token] = call
     for call.stage in Stage:
         forms = set()
         for value in (False, True):

@@ -17,7 +17,6 @@ from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.inputs import Damage
 from gateway.hosting.logged_engine import Item, LoggedEngine
-from gateway.hosting.open_calls import OpenCalls
 from gateway.hosting.standing import LiveMembers, LookupOutcome
 from gateway.hosting.upstream_member import UpstreamMember
 from kafka_codecs.declaration import Struct
@@ -38,7 +37,7 @@ def a_grant_precedes_the_anchor(patch: Patch) -> None:
     """An answer that grants partitions leaves before the anchor is confirmed."""
 
     def on_decision(stages: CallStages, call: Call, outcome: Any, _now_ms: int) -> None:
-        stages.open_calls.answer(call, outcome)
+        stages.answer(call, outcome)
 
     patch.setattr(CallStages, "_on_decision", on_decision)
 
@@ -75,15 +74,15 @@ def a_removed_anchor_goes_unnoticed(patch: Patch) -> None:
 @noticed_by(Invariant.ANCHORED)
 def a_grant_in_doubt_is_not_withheld(patch: Patch) -> None:
     """A client that has waited long enough for the anchor gets its partitions without it."""
-    real = OpenCalls._give_up
+    real = CallStages._give_up
 
-    def give_up(calls: OpenCalls, call: Call) -> None:
+    def give_up(calls: CallStages, call: Call) -> None:
         if call.reply is not None:
             calls.answer(call, call.reply)
         else:
             real(calls, call)
 
-    patch.setattr(OpenCalls, "_give_up", give_up)
+    patch.setattr(CallStages, "_give_up", give_up)
 
 
 @noticed_by(Invariant.ANCHORED)
@@ -95,7 +94,7 @@ def a_grant_to_a_member_that_has_left_is_not_confirmed(patch: Patch) -> None:
         if stages._engine.is_live or isinstance(outcome, Refused | Unanswerable):
             real(stages, call, outcome, now_ms)
         else:
-            stages.open_calls.answer(call, outcome)
+            stages.answer(call, outcome)
 
     patch.setattr(CallStages, "_on_decision", on_decision)
 

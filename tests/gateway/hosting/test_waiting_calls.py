@@ -7,10 +7,10 @@ import pytest
 from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import ConsumerHeartbeatReceived
 from gateway.hosting.answers import GroupApi, RefusalReason
+from gateway.hosting.call_stages import JOIN_WAIT_MS, CallStages
 from gateway.hosting.calls import Call, Refused, Released
 from gateway.hosting.effects import AskCoordinator, Look, Write
 from gateway.hosting.inputs import Damage, Ending
-from gateway.hosting.open_calls import JOIN_WAIT_MS, OpenCalls
 from gateway.hosting.standing import NoMembers
 from gateway.hosting.states import Stage
 from gateway.hosting.upstream_member import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
@@ -26,9 +26,9 @@ NOW_MS = 1_000
 
 
 @pytest.fixture
-def calls() -> OpenCalls:
+def calls() -> CallStages:
     """The calls of a group of which nothing is in memory."""
-    return HostedScene().group.calls.open_calls
+    return HostedScene().group.calls
 
 
 def join(connection: int, member_id: str = "", instance_id: str | None = None) -> Call:
@@ -36,8 +36,8 @@ def join(connection: int, member_id: str = "", instance_id: str | None = None) -
     return Call(api=GroupApi.JOIN, event=event, connection=connection)
 
 
-def begin(calls: OpenCalls, call: Call) -> Call:
-    calls.add(call, NOW_MS)
+def begin(calls: CallStages, call: Call) -> Call:
+    calls.by_token[call.token] = call
     return call
 
 
@@ -83,7 +83,7 @@ def test_a_call_is_answered_once(on: HostedScene) -> None:
     on.release(AskCoordinator)
     on.wait(JOIN_WAIT_MS)
     assert call.answer is answer
-    assert not on.group.calls.open_calls.by_token
+    assert not on.group.calls.by_token
 
 
 def test_nothing_waits_for_the_anchor_once_the_gateway_ends(on: HostedScene) -> None:
@@ -98,7 +98,7 @@ def test_nothing_waits_for_the_anchor_once_the_gateway_ends(on: HostedScene) -> 
 # -- how long, and in which order ------------------------------------------------------------------
 
 
-def test_a_call_keeps_its_first_limit(calls: OpenCalls) -> None:
+def test_a_call_keeps_its_first_limit(calls: CallStages) -> None:
     """Waiting for several things one after the other does not take longer."""
     call = begin(calls, join(1))
     calls.wait_at_most(call, NOW_MS + 10, NOW_MS)
@@ -108,7 +108,7 @@ def test_a_call_keeps_its_first_limit(calls: OpenCalls) -> None:
     assert cause_of(call) is RefusalReason.MOVING
 
 
-def test_a_call_is_refused_at_its_limit_and_not_before(calls: OpenCalls) -> None:
+def test_a_call_is_refused_at_its_limit_and_not_before(calls: CallStages) -> None:
     patient, call = begin(calls, join(1)), begin(calls, join(2))
     calls.wait(patient)
     calls.wait_at_most(call, NOW_MS + 10, NOW_MS)
@@ -118,7 +118,7 @@ def test_a_call_is_refused_at_its_limit_and_not_before(calls: OpenCalls) -> None
     assert [*calls.waiting.values()] == [patient]
 
 
-def test_an_answered_call_wakes_nobody(calls: OpenCalls) -> None:
+def test_an_answered_call_wakes_nobody(calls: CallStages) -> None:
     """Its limit would wake the group for nothing."""
     call = begin(calls, join(1))
     calls.wait_at_most(call, NOW_MS + 10, NOW_MS)
@@ -127,7 +127,7 @@ def test_an_answered_call_wakes_nobody(calls: OpenCalls) -> None:
     assert not calls.waiting
 
 
-def test_a_limit_that_was_lifted_is_over(calls: OpenCalls) -> None:
+def test_a_limit_that_was_lifted_is_over(calls: CallStages) -> None:
     """A call that got what it waited for may wait for the next thing without a limit."""
     call = begin(calls, join(1))
     calls.wait_at_most(call, NOW_MS + 10, NOW_MS)
@@ -136,7 +136,7 @@ def test_a_limit_that_was_lifted_is_over(calls: OpenCalls) -> None:
     assert call.answer is None
 
 
-def test_all_that_wait_share_a_look(calls: OpenCalls) -> None:
+def test_all_that_wait_share_a_look(calls: CallStages) -> None:
     """The next one begins when it has ended."""
     for number in range(2):
         calls.wait_for_look(begin(calls, join(number)))
@@ -146,7 +146,7 @@ def test_all_that_wait_share_a_look(calls: OpenCalls) -> None:
     assert [*map(type, calls._effects)] == [Look, Look]
 
 
-def test_a_look_that_began_before_the_anchor_asked_is_not_for_the_anchor(calls: OpenCalls) -> None:
+def test_a_look_that_began_before_the_anchor_asked_is_not_for_the_anchor(calls: CallStages) -> None:
     """It may have seen the old anchor."""
     calls.begin_look()
     calls._anchor.wants_look = True
@@ -158,30 +158,30 @@ def test_a_look_that_began_before_the_anchor_asked_is_not_for_the_anchor(calls: 
 # -- joins that a move holds -----------------------------------------------------------------------
 
 
-def hold(calls: OpenCalls, *held: Call) -> list[bool]:
+def hold(calls: CallStages, *held: Call) -> list[bool]:
     """Have joins wait for a move. Says which of them still do."""
     for call in held:
         calls.wait_for_move(begin(calls, call), NOW_MS)
     return [call.answer is None for call in held]
 
 
-def test_the_join_on_the_newest_connection_counts(calls: OpenCalls) -> None:
+def test_the_join_on_the_newest_connection_counts(calls: CallStages) -> None:
     """An older one may also arrive later."""
     first, newest, oldest = join(2, "", "one"), join(3, "m", "one"), join(1, "", "one")
     assert hold(calls, first, newest, oldest) == [False, True, False]
     assert len(calls._held_joins) == 1
 
 
-def test_joins_of_one_connection_are_in_order_already(calls: OpenCalls) -> None:
+def test_joins_of_one_connection_are_in_order_already(calls: CallStages) -> None:
     assert hold(calls, join(1, "m"), join(1, "m")) == [True, True]
 
 
-def test_clients_without_an_identity_are_strangers_to_each_other(calls: OpenCalls) -> None:
+def test_clients_without_an_identity_are_strangers_to_each_other(calls: CallStages) -> None:
     assert hold(calls, join(1), join(2)) == [True, True]
     assert not calls._held_joins
 
 
-def test_a_join_that_has_its_answer_is_forgotten(calls: OpenCalls) -> None:
+def test_a_join_that_has_its_answer_is_forgotten(calls: CallStages) -> None:
     first = join(1, "m")
     hold(calls, first)
     calls.refuse(first, RefusalReason.MOVING)
