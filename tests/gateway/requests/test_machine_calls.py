@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 import pytest
@@ -69,6 +69,7 @@ from kafka_codecs.offset_fetch import (
 )
 from tests.support.fake_broker import FakeBroker, replying, running_fake_broker
 from tests.support.hosted_groups import lone_request
+from tests.support.until import until
 
 OWN, OTHER = 0, 1
 REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -91,35 +92,29 @@ OPERATIONS = 1 << 3 | 1 << 8
 """READ and DESCRIBE."""
 
 
+R = TypeVar("R", DescribeConfigsResult, AlterConfigsResourceResponse)
 CodeOf = Callable[[str], ErrorCode]
 
 
-def configs_described(resources: Iterable[Any], code_of: CodeOf) -> DescribeConfigsResponse:
-    """The answer about these resources."""
-    return DescribeConfigsResponse(
-        results=tuple(
-            DescribeConfigsResult(
-                error_code=code_of(one.resource_name),
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
-            )
-            for one in resources
+def results(kind: type[R], resources: Iterable[Any], code_of: CodeOf) -> tuple[R, ...]:
+    """The result of each resource, of this kind."""
+    return tuple(
+        kind(
+            error_code=code_of(one.resource_name),
+            resource_type=one.resource_type,
+            resource_name=one.resource_name,
         )
+        for one in resources
     )
+
+
+def configs_described(resources: Iterable[Any], code_of: CodeOf) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=results(DescribeConfigsResult, resources, code_of))
 
 
 def configs_altered(resources: Iterable[Any], code_of: CodeOf) -> IncrementalAlterConfigsResponse:
-    """The answer about these resources."""
-    return IncrementalAlterConfigsResponse(
-        responses=tuple(
-            AlterConfigsResourceResponse(
-                error_code=code_of(one.resource_name),
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
-            )
-            for one in resources
-        )
-    )
+    altered = results(AlterConfigsResourceResponse, resources, code_of)
+    return IncrementalAlterConfigsResponse(responses=altered)
 
 
 class ClientsBroker:
@@ -433,22 +428,30 @@ async def test_an_owner_that_cannot_be_asked_counts_as_away(version: int) -> Non
             await other.calls.ask(OTHER, request_of(message, version), message)
 
 
-async def test_calls_have_an_end_and_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An owner that is silent holds few requests, each for some seconds."""
-    monkeypatch.setattr(machine_calls, "ANSWER_S", 0.5)
+async def be_silent(_message: Struct) -> Struct:
+    await trio.sleep_forever()
+    raise AssertionError
+
+
+async def test_a_silent_owner_holds_few_requests() -> None:
     message = DescribeGroupsRequest(groups=("a",))
-
-    async def be_silent(_message: Struct) -> Struct:
-        await trio.sleep_forever()
-        raise AssertionError
-
     async with other_gateway() as other, trio.open_nursery() as nursery:
         other.answers(ApiKey.DESCRIBE_GROUPS, be_silent)
+        for _ in range(CALLS_MAX):
+            nursery.start_soon(other.calls.ask, OTHER, request_of(message, 5), message)
+        await until(lambda: len(other.asked) == CALLS_MAX)
+        with pytest.raises(OwnerAway):
+            await other.calls.ask(OTHER, request_of(message, 5), message)
+        assert len(other.asked) == CALLS_MAX
+        nursery.cancel_scope.cancel()
 
-        async def ask() -> None:
-            with pytest.raises(OwnerAway):
-                await other.calls.ask(OTHER, request_of(message, 5), message)
 
-        for _ in range(CALLS_MAX + 1):
-            nursery.start_soon(ask)
-    assert len(other.asked) == CALLS_MAX
+async def test_a_silent_owner_holds_a_request_for_some_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine_calls, "ANSWER_S", 0.5)
+    message = DescribeGroupsRequest(groups=("a",))
+    async with other_gateway() as other:
+        other.answers(ApiKey.DESCRIBE_GROUPS, be_silent)
+        with pytest.raises(OwnerAway):
+            await other.calls.ask(OTHER, request_of(message, 5), message)
