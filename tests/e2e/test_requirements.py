@@ -21,7 +21,6 @@ async def test_it():
     async with trio.open_nursery(), trio.open_nursery():
         missing("needs npm")
 """
-CLIENTS = re.compile(r"^(import|from) (kafka|aiokafka|confluent_kafka)\b", re.MULTILINE)
 PATH = os.pathsep.join(sys.path)
 SKIPS = re.compile(r"importorskip\(|pytest\.skip\(|mark\.skip")
 
@@ -64,22 +63,6 @@ def test_a_skip_within_nurseries_keeps_its_reason(tmp_path: Path) -> None:
         check=False,
     )
     assert ": needs npm\n" in done.stdout, done.stdout
-
-
-def test_importing_the_clients_of_tests_prints_no_warnings() -> None:
-    """Each worker would print the warnings, and hide ours."""
-    modules = [path for path in TESTS.rglob("test_*.py") if CLIENTS.search(path.read_text())]
-    assert modules
-    done = subprocess.run(
-        [*(sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "not spark"), *modules],
-        cwd=TESTS.parent,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "warnings summary" not in done.stdout, done.stdout
 
 
 def test_nothing_else_skips_a_test() -> None:
