@@ -259,6 +259,7 @@ def _fleet_lines(
             shards=tuple(sorted(member.table.shards_of(seat.slot))),
             state="leaving" if seat.is_leaving else "serving" if seat.serves else "starting",
             is_here=member.process_in(seat.slot) is not None,
+            seen_ms=member.seen_ms.get(seat.process_key),
             trouble="" if elsewhere is None else elsewhere.trouble_of(seat.slot),
         )
         for seat in member.table.seats

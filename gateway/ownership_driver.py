@@ -153,7 +153,7 @@ class OwnershipDriver:
                 log.warning("fleet_not_founded", reason=", ".join(reasons))
                 owned.abandon_round(", ".join(reasons), _now_ms())
                 return None
-        return owned.deal(founding, _now_ms(), time_ns() // 1_000_000)
+        return owned.deal(founding, _now_ms(), _wall_ms())
 
     def _pass_on(self) -> None:
         """Have the gateway do what the table says."""
@@ -187,7 +187,7 @@ class OwnershipDriver:
                     f"the fleet has given slot {self.member.slot} of this gateway to another one:"
                     " start it again"
                 )
-            self.member.follow(table)
+            self.member.follow(table, _wall_ms())
             return
         self.member = SeatedMember(
             slot=owned.slot,
@@ -196,6 +196,7 @@ class OwnershipDriver:
             owners=list(table.owners),
             table=table,
         )
+        self.member.follow(table, _wall_ms())
         address = owned.address
         write_file(self._folder / SLOT_FILE, f"{owned.slot} {address.host} {address.port}\n")
         self.has_seat.set()
@@ -312,6 +313,10 @@ def _is_refusal(error: BaseException) -> bool:
 
 def _now_ms() -> int:
     return math.floor(trio.current_time() * 1000)
+
+
+def _wall_ms() -> int:
+    return time_ns() // 1_000_000
 
 
 def read_slot(folder: Path, address: GatewayAddress) -> int:

@@ -180,13 +180,15 @@ def gateways_table(states: Sequence[ProcessState]) -> RenderableType:
     return table
 
 
-def fleet_table(fleet: Sequence[FleetLine]) -> RenderableType:
-    """The gateways of a fleet, on all machines."""
-    table = PlainTable("GATEWAY", "ADDRESS", "STATE", "SLOT", "SHARDS", cut=("GATEWAY", "ADDRESS"))
+def fleet_table(fleet: Sequence[FleetLine], now_ms: int) -> RenderableType:
+    """The gateways of a fleet, on all machines, as one of them knows them now."""
+    headings = ("GATEWAY", "ADDRESS", "STATE", "SEEN FOR", "SLOT", "SHARDS")
+    table = PlainTable(*headings, cut=("GATEWAY", "ADDRESS"))
     for one in fleet:
         shards = f"{len(one.shards)} ({compact(one.shards)})" if one.shards else "none"
         state = f"{one.state}, here" if one.is_here else one.state
-        table.add_row(_cut(one.name), _cut(one.address), state, str(one.slot), shards)
+        seen = "?" if one.seen_ms is None else format_age(now_ms - one.seen_ms)
+        table.add_row(_cut(one.name), _cut(one.address), state, seen, str(one.slot), shards)
     return table
 
 

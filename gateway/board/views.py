@@ -266,6 +266,9 @@ class FleetLine(View):
     state: Literal["starting", "serving", "leaving"]
     is_here: bool
     """Whether it runs at this address: operators reach its groups here."""
+    seen_ms: int | None = None
+    """Since when it has been in the fleet as this gateway knows it, in milliseconds since 1970
+    (UTC)."""
     trouble: str = ""
     """Why its groups could not be listed at the latest look from here."""
 

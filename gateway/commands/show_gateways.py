@@ -27,9 +27,10 @@ async def run(folder: Path, *, as_json: bool) -> None:
     else:
         console = terminal.console()
         console.print(terminal.gateways_table(states))
-        fleets = (state.gateway.fleet for state in states if state.gateway is not None)
-        if fleet := max(fleets, key=len, default=()):
-            console.print("", terminal.fleet_table(fleet), sep="\n")
+        gateways = [state.gateway for state in states if state.gateway is not None]
+        gateway = max(gateways, key=lambda one: len(one.fleet))
+        if gateway.fleet:
+            console.print("", terminal.fleet_table(gateway.fleet, gateway.now_ms), sep="\n")
 
 
 async def find_states(folder: Path) -> Sequence[ProcessState]:

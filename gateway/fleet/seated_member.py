@@ -3,7 +3,7 @@ clients reach each node, by the latest table.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 from zlib import crc32
 
@@ -33,10 +33,16 @@ class SeatedMember(FleetMember):
     and `follow` learns it. `slots` are those of its machine."""
 
     table: FleetTable
+    seen_ms: dict[str, int] = field(default_factory=dict)
+    """When each gateway was first in a table here, by the key of its process, in milliseconds since
+    1970 (UTC)."""
 
-    def follow(self, table: FleetTable) -> None:
+    def follow(self, table: FleetTable, now_ms: int) -> None:
         """Show clients the nodes of this table from now on."""
         self.table = table
+        self.seen_ms = {
+            seat.process_key: self.seen_ms.get(seat.process_key, now_ms) for seat in table.seats
+        }
 
     @property
     def process(self) -> int:

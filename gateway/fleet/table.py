@@ -70,6 +70,11 @@ class Seat(_Value):
         return bool(self.node_ports)
 
     @property
+    def process_key(self) -> str:
+        """What tells it from others of its name that came before or after it."""
+        return self.stamp.rpartition("-")[0]
+
+    @property
     def label(self) -> str:
         """Its name and address, for people."""
         return f"{self.name} at {self.address.host}:{self.address.port}"

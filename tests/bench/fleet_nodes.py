@@ -67,7 +67,7 @@ class NodeCosts:
 
 
 async def measure_nodes(brokers: int, processes: int) -> NodeCosts:
-    """Of a gateway in front of so many brokers; with 0 processes a single gateway."""
+    """Measure a gateway in front of so many brokers; with 0 processes a single gateway."""
     topic = "numbers"
     flags = [f"--processes={processes}"] if processes else []
     bootstrap = f"{OWN_HOST}:{free_port()}"

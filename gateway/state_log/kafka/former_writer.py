@@ -48,12 +48,13 @@ async def _ask(address: Address, access: Access, request: InitProducerIdRequest)
         key=request.transactional_id, key_type=CoordinatorType.TRANSACTION
     )
     async with await BrokerConnection.open(*address, access=access) as connection:
-        found = await connection.ask(question, _LAST_VERSION_FOR_ONE_KEY)
-    if found.error_code:
+        coordinator = await connection.ask(question, _LAST_VERSION_FOR_ONE_KEY)
+    if coordinator.error_code:
         return
-    async with await BrokerConnection.open(found.host, found.port, access=access) as coordinator:
+    host, port = coordinator.host, coordinator.port
+    async with await BrokerConnection.open(host, port, access=access) as connection:
         while True:
-            answer = await coordinator.ask(request)
+            answer = await connection.ask(request)
             if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS:
                 return
             await trio.sleep(ASK_AGAIN_S)

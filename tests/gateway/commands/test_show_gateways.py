@@ -13,7 +13,15 @@ from gateway.control.control_socket import NoControlSocket
 NOW_MS = 1_000_000_000
 FLEET = (
     FleetLine(name="a", address="h:1", slot=0, shards=(0, 1, 2, 3), state="serving", is_here=True),
-    FleetLine(name="b", address="i:1", slot=4, shards=(), state="starting", is_here=False),
+    FleetLine(
+        name="b",
+        address="i:1",
+        slot=4,
+        shards=(),
+        state="starting",
+        is_here=False,
+        seen_ms=NOW_MS - 3_600_000,
+    ),
 )
 
 
@@ -68,12 +76,12 @@ def test_the_table_has_a_line_for_each_process(capsys: pytest.CaptureFixture[str
 def test_the_gateways_of_other_machines_are_named_with_their_addresses(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A fleet on one machine has none."""
-    terminal.console().print(terminal.fleet_table(FLEET))
+    """The table also says how long they have been seen. A fleet on one machine has none."""
+    terminal.console().print(terminal.fleet_table(FLEET, NOW_MS))
     heading, *lines = capsys.readouterr().out.splitlines()
-    assert heading.split() == ["GATEWAY", "ADDRESS", "STATE", "SLOT", "SHARDS"]
-    assert lines[0].split() == ["a", "h:1", "serving,", "here", "0", "4", "(0-3)"]
-    assert lines[1].split() == ["b", "i:1", "starting", "4", "none"]
+    assert heading.split() == ["GATEWAY", "ADDRESS", "STATE", "SEEN", "FOR", "SLOT", "SHARDS"]
+    assert lines[0].split() == ["a", "h:1", "serving,", "here", "?", "0", "4", "(0-3)"]
+    assert lines[1].split() == ["b", "i:1", "starting", "60", "min", "4", "none"]
 
 
 async def test_programs_get_a_line_of_json_for_each_process(

@@ -105,3 +105,14 @@ def test_a_machine_serves_its_brokers_as_long_as_one_of_its_processes_stays() ->
     leaving = seat(0, host="host0", is_leaving=True)
     assert hosts(member(leaving, here[1], seat(2))) == before
     assert set(before) == {"host0", "host2"}
+
+
+def test_a_gateway_is_seen_since_its_process_came() -> None:
+    """Another process of its name begins anew, and one that has gone is forgotten."""
+    first, second = seat(0), seat(1)
+    view = member(first, second)
+    others = [second.model_copy(update={"stamp": stamp}) for stamp in ("old-1", "old-2", "new-1")]
+    for now_ms, other in enumerate(others):
+        view.follow(view.table.model_copy(update={"seats": (first, other)}), now_ms)
+        assert view.seen_ms[other.process_key] == (2 if now_ms == 2 else 0)
+    assert view.seen_ms.keys() == {first.process_key, "new"}

@@ -64,7 +64,7 @@ def listing(error: ErrorCode = ErrorCode.NONE) -> FakeBroker:
 
 
 async def test_groups_of_another_machine_are_listed_with_the_gateway_that_has_them() -> None:
-    """It is asked as a gateway, once for all looks of some seconds, and nobody of this machine."""
+    """The other one is asked as by a gateway, once for all looks of some seconds."""
     async with running_fake_broker(listing()) as gateway:
         _member, groups = groups_beside(gateway.address)
         at_other = AT_OTHER.format(gateway.address[0])
@@ -92,7 +92,7 @@ async def test_a_group_that_has_moved_is_no_longer_listed_as_its_last_gateways()
 async def test_a_gateway_that_cannot_be_asked_keeps_its_latest_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And operators are told why. One that refuses the list has none."""
+    """Operators are told why. One that refuses the list has none."""
     monkeypatch.setattr(groups_elsewhere, "FRESH_FOR_S", 0.0)
     async with running_fake_broker(listing()) as gateway:
         _member, groups = groups_beside(gateway.address)
@@ -109,7 +109,7 @@ async def test_a_gateway_that_cannot_be_asked_keeps_its_latest_list(
 async def test_a_silent_gateway_delays_a_look_for_a_moment_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It may be the whole machine."""
+    """Its machine may be silent as a whole."""
     monkeypatch.setattr(groups_elsewhere, "WAIT_S", 0.05)
 
     async def stay_silent(*_request: object) -> None:

@@ -75,7 +75,7 @@ class Owner(Gateway):
         return shard in self.open and self.leases[shard].is_running
 
     def on_opened(self, shard: int, epoch: int, now_ms: int) -> None:
-        """It has fenced the last owner by a request that was sent now."""
+        """Answer from now on: the last owner was fenced by a request that was sent now."""
         self.leases[shard] = Lease(LEASE_MS)
         self.leases[shard].renew(now_ms)
         self.epochs[shard] = epoch

@@ -128,15 +128,6 @@ def a_lost_shard_counts_as_held(patch: Patch) -> None:
     patch.setattr(ShardOwnership, "on_not_opened", on_not_opened)
 
 
-def nobody_waits_for_what_is_given_up(patch: Patch) -> None:
-    """A gateway that has given up a shard does not join again to say so."""
-
-    def on_given_up(owned: ShardOwnership, shard: int, _now_ms: int) -> None:
-        owned.holds.discard(shard)
-
-    patch.setattr(ShardOwnership, "on_given_up", on_given_up)
-
-
 def a_gateway_outside_is_never_outrun(patch: Patch) -> None:
     """A fleet whose shards a gateway outside has had in a later run founds no new runs."""
     patch.setattr(ShardOwnership, "on_outrun", lambda _owned: None)
@@ -156,7 +147,6 @@ BUGS = tuple(
             one_gateway_gets_all_shards,
             a_gone_slot_is_given_to_another_address,
             a_lost_shard_counts_as_held,
-            nobody_waits_for_what_is_given_up,
             a_gateway_outside_is_never_outrun,
         ),
     )

@@ -95,7 +95,7 @@ async def test_a_transaction_that_does_not_end_is_waited_for_a_moment_only(
 
 
 async def test_a_request_on_its_way_is_awaited_when_cancelled() -> None:
-    """It would fence the next writer if it came later."""
+    """The request would fence the next writer if it came later."""
     async with running_fake_broker(Coordinator(BUSY, ErrorCode.NONE)) as broker:
         with trio.CancelScope() as scope:
             scope.cancel()

@@ -21,7 +21,7 @@ def test_it_does_not_run_at_first() -> None:
 
 
 def test_the_longest_one_ends_before_others_take_the_shards_of_a_silent_gateway() -> None:
-    """They do so once its session in the group of the fleet has ended."""
+    """The others do so once its session in the group of the fleet has ended."""
     assert min(SESSION_TIMEOUTS_MS) > LEASE_MS_MAX
 
 

@@ -56,7 +56,7 @@ def test_a_cluster_is_not_silent_while_there_is_more_to_read(
 def test_the_leaders_are_known_before_the_beginnings_are_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Otherwise librdkafka waits for half a second, and a new owner reads each shard twice."""
+    """In any other order librdkafka waits for half a second, and an owner reads a shard twice."""
     monkeypatch.setattr(reading, "Consumer", SlowConsumer)
     monkeypatch.setattr(reading, "time", SimpleNamespace(monotonic=lambda: SlowConsumer.now_s))
     SlowConsumer.calls.clear()
