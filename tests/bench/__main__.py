@@ -5,7 +5,7 @@ python -m tests.bench roll [what `bench_roll.py` takes]
 python -m tests.bench herd [--members N] [--tls]
 python -m tests.bench leaves [--only TEXT] [--keep]
 python -m tests.bench guard [--only TEXT] [--keep] [--planted]
-python -m tests.bench fleet [--only cost|kill|restart]
+python -m tests.bench fleet [--only nodes|cost|refusing|kill|restart] [what `bench_fleet.py` takes]
 """
 
 import argparse
@@ -31,7 +31,7 @@ def main() -> None:
         "--only", metavar="TEXT", action="append", default=[], help="rows with TEXT in their name"
     )
     options, others = parser.parse_known_args()
-    if others and options.names not in ([ROLL], [GUARD], [HERD]):
+    if others and options.names not in ([ROLL], [GUARD], [HERD], [FLEET]):
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     if unknown := set(options.names) - set(names):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
@@ -41,10 +41,12 @@ def main() -> None:
         command = [sys.executable, f"{folder / f'bench_{name}.py'}"]
         if name in (GUARD, ROLL, LEAVES) and options.keep:
             command += ["--keep"]
-        if name in (GUARD, HERD, ROLL):
+        if name in (GUARD, HERD, ROLL, FLEET):
             command += others
-        if name in SIDE_BY_SIDE:
-            command += [f"--{flag}" for flag in ("short", "keep") if getattr(options, flag)]
+        if name in (*SIDE_BY_SIDE, FLEET) and options.short:
+            command += ["--short"]
+        if name in SIDE_BY_SIDE and options.keep:
+            command += ["--keep"]
         if name in (*SIDE_BY_SIDE, GUARD, ROLL, LEAVES, FLEET):
             command += [f"--only={text}" for text in options.only]
         sys.stdout.write(f"== {name}\n")
