@@ -6,8 +6,10 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, redirect_stdout
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 
 import trio
@@ -66,6 +68,16 @@ class NodeCosts:
     threads: int
 
 
+@asynccontextmanager
+async def _serving(
+    upstream: str, folder: Path, *flags: str, bootstrap: str
+) -> AsyncIterator[ServeProcess]:
+    """A gateway whose log does not stand among the figures."""
+    with redirect_stdout(StringIO()):
+        async with serving(upstream, folder, *flags, bootstrap=bootstrap) as gateway:
+            yield gateway
+
+
 async def measure_nodes(brokers: int, processes: int) -> NodeCosts:
     """Measure a gateway in front of so many brokers; with 0 processes a single gateway."""
     topic = "numbers"
@@ -74,7 +86,7 @@ async def measure_nodes(brokers: int, processes: int) -> NodeCosts:
     async with running_mock_cluster(brokers) as cluster:
         await cluster.create_topic(topic, brokers)
         with tempfile.TemporaryDirectory() as folder:
-            async with serving(
+            async with _serving(
                 cluster.bootstrap_servers, Path(folder), *flags, bootstrap=bootstrap
             ) as gateway:
                 if processes:
@@ -106,33 +118,31 @@ async def print_nodes(counts: Sequence[int]) -> None:
 async def print_refusing(kafka: KafkaCluster) -> None:
     """Print how many requests a client of each library sends while its coordinator's address
     refuses."""
-    bootstrap = f"{OWN_HOST}:{free_port()}"
-    upstream = ",".join(f"{host}:{port}" for host, port in kafka.addresses)
-    with tempfile.TemporaryDirectory() as folder:
-        async with serving(
-            upstream,
-            Path(folder),
-            f"--processes={PROCESSES}",
-            f"--advertise={SHOWN_HOST}",
-            "--groups-host=*",
-            bootstrap=bootstrap,
-        ) as gateway:
-            await gateway.until_event("fleet_started")
-            for client in LIBRARIES:
-                with trio.fail_after(START_LIMIT_S):
-                    counts = await count_requests(kafka, gateway, client)
-                shown = ", ".join(f"{count} {ApiKey(key).name}" for key, count in counts)
-                print(
-                    f"{client}: {shown or 'nothing'} in {REFUSING_S:g} s without its coordinator",
-                    flush=True,
-                )
+    for client in LIBRARIES:
+        with trio.fail_after(START_LIMIT_S):
+            counts = await count_requests(kafka, client)
+        shown = ", ".join(f"{count} {ApiKey(key).name}" for key, count in counts)
+        print(
+            f"{client}: {shown or 'nothing'} in {REFUSING_S:g} s without its coordinator",
+            flush=True,
+        )
 
 
-async def count_requests(
-    kafka: KafkaCluster, gateway: ServeProcess, client: Client
-) -> Sequence[tuple[int, int]]:
+async def count_requests(kafka: KafkaCluster, client: Client) -> Sequence[tuple[int, int]]:
     """The requests of a consumer by api, the most frequent first, while its coordinator's address
     refuses."""
+    upstream = ",".join(f"{host}:{port}" for host, port in kafka.addresses)
+    flags = (f"--processes={PROCESSES}", f"--advertise={SHOWN_HOST}", "--groups-host=*")
+    bootstrap = f"{OWN_HOST}:{free_port()}"
+    with tempfile.TemporaryDirectory() as folder:
+        async with _serving(upstream, Path(folder), *flags, bootstrap=bootstrap) as gateway:
+            await gateway.until_event("fleet_started")
+            return await _count_at(kafka, gateway, client)
+
+
+async def _count_at(
+    kafka: KafkaCluster, gateway: ServeProcess, client: Client
+) -> Sequence[tuple[int, int]]:
     async with connected(gateway.address) as at_gateway:
         metadata = await at_gateway.ask(MetadataRequest(topics=()), METADATA_VERSION)
     ports = sorted({gateway.address[1], *(broker.port for broker in metadata.brokers)})
