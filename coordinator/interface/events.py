@@ -180,7 +180,7 @@ class ConsumerHeartbeatReceived:
     """How long the latest calls on that connection took at most."""
     answers_within_ms: int = 0
     """How long the latest heartbeats of the group took to be answered, at the 99th percentile or
-    more."""
+    more; 0 if they were too quick to lengthen an interval."""
 
     @property
     def is_full(self) -> bool:

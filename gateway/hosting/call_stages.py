@@ -375,7 +375,7 @@ class CallStages:
             return
         call.move(Stage.DECIDING)
         call.give_up_ms = None
-        if isinstance(call.event, ConsumerHeartbeatReceived):
+        if self.answers_are_slow and isinstance(call.event, ConsumerHeartbeatReceived):
             call.event = replace(call.event, answers_within_ms=self.answers_within_ms)
         if call.knows_topics:
             self._engine.put(call.items)
