@@ -87,7 +87,7 @@ class CallStages:
         self.by_token: dict[Token, Call] = {}
         """The calls without an answer, in the order of their arrival."""
         self.waiting: dict[Token, Call] = {}
-        """Those that wait, in the order in which they began to: the first one to join leads the
+        """The calls that wait, in the order in which they began to: the first one to join leads the
         group."""
         self.is_looking = False
         """Whether a look at the cluster is under way: one at a time, for all that wait for one."""
