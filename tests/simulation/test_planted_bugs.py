@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.gateway.hosting import test_grants
 from tests.simulation.invariants import Invariant
+from tests.simulation.planted_bugs import hosting
 from tests.simulation.planted_bugs.bug import Bug
 from tests.simulation.planted_bugs.hunt import BUGS, SEEDS_MAX, hunt
 from tests.simulation.run import simulate
@@ -31,6 +33,13 @@ def test_a_planted_bug_is_found(bug: Bug) -> None:
     assert outcome.invariant in bug.checks, failure(outcome)
     # `test_run.py` plays the lower seeds.
     assert outcome.seed < FIXED_SEEDS or simulate(outcome.seed).invariant is None
+
+
+def test_a_scene_finds_the_bug_that_hardly_a_seed_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last member has to leave in the batch of its grant, while the client waits for both."""
+    hosting.a_grant_to_a_member_that_has_left_is_not_confirmed.plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        test_grants.test_a_grant_waits_for_the_anchor_though_its_member_has_left_again()
 
 
 def test_every_numbered_invariant_has_a_bug_that_only_it_finds() -> None:
