@@ -160,7 +160,7 @@ class CommitsInFlight:
             commit.move(CommitPhase.ENDED)
             return
         commit.move(_ACCEPTED)
-        if call.answer or (outcome.gone and commit.topic_names <= outcome.gone):
+        if call.answer is not None or (outcome.gone and commit.topic_names <= outcome.gone):
             self._engine.end_commit(commit)
 
     def _note_decided(self, call: Commits, commit: Commit, reply: Reply | None) -> None:
