@@ -24,7 +24,6 @@ from gateway.hosting.adoptable import (
     why_not,
 )
 from gateway.hosting.adoptees import Adoptees, guards_session_ms, have_left
-from gateway.hosting.adoption_rollback import AdoptionRollback
 from gateway.hosting.effects import Ask, Describe, Hold, MoveStep, Requester
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.holders import Holders
@@ -70,8 +69,8 @@ _UNTOUCHED = (Stage.ANNOUNCING, Stage.IMPERSONATING)
 _BOUNDED = (Stage.IMPERSONATING, Stage.REJOINING, Stage.RELEASING, Stage.LOCKING, Stage.ANCHORING)
 """Undone if they take too long."""
 _GUARDED = (*_BOUNDED[1:], Stage.HANDING_OVER)
-_ENDING = (Stage.FORGETTING, Stage.UNDONE, Stage.ADOPTED)
-"""Answers of the coordinator change nothing any more."""
+_ENDING = (Stage.GIVING_BACK, Stage.FORGETTING, Stage.UNDONE, Stage.ADOPTED)
+"""Answers of the coordinator do not advance the adoption any more."""
 
 
 def may_consider(parts: GroupParts, now_ms: int) -> bool:
@@ -119,8 +118,10 @@ class Adopting(Moving):
         """Whether an anchor was found after a restart, and may not have followed the lock."""
         self._needs_anchor = False
         """Whether only an anchor that the cluster has confirmed shows that the group is held."""
-        self._rollback: AdoptionRollback | None = None
-        """While the stage is GivingBack."""
+        self.recall: Recall | None = None
+        """The members, while the group is given back."""
+        self._are_all_leaving = False
+        """Whether the LeaveGroup of all members is on its way."""
         self._paused_until_ms: int | None = None
         """When the next attempt is due, if the latest one was in vain."""
 
@@ -156,12 +157,7 @@ class Adopting(Moving):
     def guard(self) -> AnchorIds | None:
         """The ids of the leader's member while it guards the group: members that are recalled can
         commit under them."""
-        return None if self._rollback is None else self._leader.ids
-
-    @property
-    def recall(self) -> Recall | None:
-        """The members, while the group is given back."""
-        return None if self._rollback is None else self._rollback.recall
+        return None if self.recall is None else self._leader.ids
 
     @property
     def member_ids(self) -> Collection[str]:
@@ -181,9 +177,11 @@ class Adopting(Moving):
 
     def next_ms(self) -> int | None:
         """When `advance` is due; None while only an answer can change anything."""
-        if self._rollback is not None:
-            return self._rollback.next_ms(is_asking=self._asked_others > 0)
         times_ms = [self._paused_until_ms]
+        if self.recall is not None:
+            times_ms = [self.recall.holders.next_ms(), self._guard_ms]
+            if self._may_release_all and not self._asked_others:
+                times_ms.append(self._paused_until_ms or 0)
         if self.is_hold_bounded and self._held_from_ms is not None:
             times_ms.append(self._held_from_ms + HOLD_MAX_MS)
         if self.stage is Stage.HANDING_OVER and isinstance(self._anchor.stage, In):
@@ -271,10 +269,8 @@ class Adopting(Moving):
         began_ms = self._held_from_ms
         if self.is_hold_bounded and began_ms is not None and now_ms >= began_ms + HOLD_MAX_MS:
             self._fail(f"calls were held for {HOLD_MAX_MS} ms", now_ms)
-        if self._rollback is not None:
-            for ask in self._rollback.advance(now_ms, is_asking=self._asked_others > 0):
-                self._ask(ask.requester, ask.message)
-            return
+        if self.recall is not None:
+            self._keep_guard(self.recall, now_ms)
         if self.stage is Stage.HANDING_OVER:
             self._keep_anchor(now_ms)
         if self._paused_until_ms is not None and now_ms < self._paused_until_ms:
@@ -290,6 +286,10 @@ class Adopting(Moving):
             case Stage.ANCHORING | Stage.HANDING_OVER:
                 self._lead_anchor_in(now_ms)
                 self._lead_leader_out(now_ms)
+            case Stage.GIVING_BACK if self._may_release_all and not self._asked_others:
+                members, locked = self._adoptees.group.members, self._is_locked
+                self._are_all_leaving = True
+                self._ask(Requester.OTHERS, self._adoptees.leave(members, with_anchor=locked))
             case Stage.FORGETTING:
                 self._store_adoption(None)
             case _:
@@ -532,30 +532,72 @@ class Adopting(Moving):
             # Commits in this generation may still be on their way. They are void in the next one.
             self._leader.give_up(Refusal(Meaning.UNUSABLE, reason), now_ms)
         group = self._adoption.group
-        self._rollback = AdoptionRollback(
-            self._adoptees,
-            self._leader,
-            self._anchor,
-            is_locked=self._adoption.lock_generation is not None,
-            recall=Recall(
-                self._parts.group_id,
-                group,
-                self._parts.config,
-                Holders(group.members, now_ms, self._parts.engine.grace),
-                leads_rounds=True,
-                has_all_members=False,
-            ),
+        self.recall = Recall(
+            self._parts.group_id,
+            group,
+            self._parts.config,
+            Holders(group.members, now_ms, self._parts.engine.grace),
+            leads_rounds=True,
+            has_all_members=False,
         )
+
+    @property
+    def _is_locked(self) -> bool:
+        """Whether an anchor in the group is ours. It joins only a locked group; before, it may be
+        another gateway's."""
+        return self._adoption is not None and self._adoption.lock_generation is not None
+
+    @property
+    def _has_to_guard(self) -> bool:
+        """Whether a member may hold something, or the anchor may still join."""
+        return bool(self.recall and self.recall.holders) or self._anchor.awaits_answer
+
+    @property
+    def _may_release_all(self) -> bool:
+        return not (self._has_to_guard or self._are_all_leaving)
+
+    @property
+    def _guard_ms(self) -> int | None:
+        """When the guard has something to do. Once it was removed, it is not missed: its client has
+        come back under another id, or its session is over."""
+        match self._leader.stage:
+            case Out(refusal=Refusal(meaning=Meaning.GONE)):
+                return None
+            case _:
+                return self._leader.next_ms() if self._has_to_guard else None
+
+    def _keep_guard(self, recall: Recall, now_ms: int) -> None:
+        """Have the leader's member, the guard, lead every round and assign nothing to outsiders,
+        until no member can hold a partition any more. Then all former members leave, so that
+        requests that are still on their way are void."""
+        recall.give_up_overdue(now_ms)
+        if (guard_ms := self._guard_ms) is None or now_ms < guard_ms:
+            return
+        match self._leader.stage:
+            case Joined() as joined:
+                nothing = dict.fromkeys(joined.others, NOTHING)
+                self._ask(Requester.LEADER, self._leader.sync(nothing, now_ms))
+            case In():
+                self._ask(Requester.LEADER, self._leader.beat(now_ms))
+            case _:
+                self._rejoin(now_ms, names=self._adoptees.names)
+
+    def _on_all_left(self, answer: Struct | None, now_ms: int) -> None:
+        """The LeaveGroup of all members was answered, or was not."""
+        self._are_all_leaving = False
+        if isinstance(answer, LeaveGroupResponse) and have_left(answer):
+            self.recall = None
+            self._move(Stage.FORGETTING, now_ms)
+        else:
+            self._pause(BACKOFF_MS, now_ms)
 
     # -- answers of the coordinator --------------------------------------------------------------
 
     def _on_answer(self, requester: Requester, answer: Struct, now_ms: int) -> None:
-        is_going_on = self._rollback is None and self.stage not in _ENDING
+        is_going_on = self.stage not in _ENDING
         if requester is Requester.OTHERS:
-            if self._rollback is not None and self._rollback.is_releasing_all:
-                if self._rollback.have_all_left(answer, now_ms):
-                    self._rollback = None
-                    self._move(Stage.FORGETTING, now_ms)
+            if self._are_all_leaving:
+                self._on_all_left(answer, now_ms)
             elif is_going_on:
                 self._on_others(answer, now_ms)
             return
@@ -605,9 +647,8 @@ class Adopting(Moving):
         if requester is not Requester.OTHERS:
             member = self._leader if requester is Requester.LEADER else self._anchor
             member.on_no_answer(reason, now_ms)
-        if self._rollback is not None:
-            if requester is Requester.OTHERS and self._rollback.is_releasing_all:
-                self._rollback.have_all_left(None, now_ms)
+        if requester is Requester.OTHERS and self._are_all_leaving:
+            self._on_all_left(None, now_ms)
         elif self.stage is Stage.HANDING_OVER:
             # Another coordinator may have loaded the locked group: the leader's member is in it
             # alone, and must not leave before the anchor waits there, too.

@@ -2,7 +2,7 @@
 
 The gateway is a member in five roles, each of them a small policy of this machine. The *anchor*
 (`anchor.py`) holds a hosted group. The *leader's member* and the anchor after it take a group over
-(`adoption.py`). The *guard* keeps it while an adoption is undone (`adoption_rollback.py`), and the
+(`adoption.py`), and the former is the *guard* that keeps it while the adoption is undone. The
 *opener* gives it back (`release.py`). In a group without consumers, the gateways of a fleet decide
 which of them has which shards (`fleet/ownership.py`). A policy says when to join, what to assign in
 a round, when to leave, and what a refusal means for its group. How the coordinator is asked, what

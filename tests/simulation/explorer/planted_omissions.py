@@ -118,8 +118,8 @@ def no_guard_while_members_give_up_their_partitions(patch: Patch) -> None:
 
     def fail(adopting: Adopting, reason: str, now_ms: int) -> None:
         real(adopting, reason, now_ms)
-        if adopting._rollback is not None:
-            adopting._rollback.recall.holders = Holders((), now_ms, adopting._parts.engine.grace)
+        if adopting.recall is not None:
+            adopting.recall.holders = Holders((), now_ms, adopting._parts.engine.grace)
 
     patch.setattr(Adopting, "_fail", fail)
 

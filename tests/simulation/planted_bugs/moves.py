@@ -218,8 +218,8 @@ def a_restart_undoes_without_waiting(patch: Patch) -> None:
 
     def resume(adopting: Adopting, described: DescribedGroup | None, now_ms: int) -> None:
         real(adopting, described, now_ms)
-        if adopting._rollback is not None:
-            adopting._rollback.recall.holders = Holders((), now_ms, Grace())
+        if adopting.recall is not None:
+            adopting.recall.holders = Holders((), now_ms, Grace())
 
     patch.setattr(Adopting, "_resume", resume)
 
