@@ -21,7 +21,7 @@ from tests.support.codecs import (
     values,
 )
 from tests.support.codecs_kio import (
-    TAME,
+    WITHIN_KIO,
     kio_class,
     kio_read,
     kio_write,
@@ -52,7 +52,7 @@ def test_both_codecs_read_each_others_messages(
     message_type: type[Struct], version: int, data: st.DataObject
 ) -> None:
     """kio reads groupferry's bytes, and writes the same bytes for that message."""
-    value = data.draw(values(message_type, version, TAME))
+    value = data.draw(values(message_type, version, WITHIN_KIO))
     wire = encode(value, version)
     entity = kio_read(message_type, wire, version)
     assert plain(entity) == plain(value, version)

@@ -25,7 +25,7 @@ KAFKAS = {kind: layout for kind, layout in LAYOUTS.items() if kind < OUR_TYPES}
 
 
 def with_different_values(value: Any, numbers: Iterator[int]) -> Any:
-    """The same with values that differ, so that each field is told from the others."""
+    """The record with values that differ, so that each field is told from the others."""
     match value:
         case Struct():
             names = (field.name for field in fields(value) if field.name != "unknown_tags")

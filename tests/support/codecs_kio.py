@@ -30,7 +30,7 @@ _EMBEDDED = {
 
 _ERROR_CODES = st.sampled_from([code.value for code in ErrorCode])
 
-TAME = tuple(
+WITHIN_KIO = tuple(
     {
         "unknown_tags": st.just(()),
         "error_code": _ERROR_CODES,
