@@ -93,11 +93,12 @@ class StepMadeWorse(GatewayEvent):
     """What passed to this client, over the life of the connections that it had before; null if
     unknown."""
     bytes_per_s_after: float | None = None
-    """The same of its present connections."""
+    """What passes to this client on its present connections; null if unknown."""
     fetches_per_s_before: float | None = None
     """The Fetch requests of this client, over the life of the connections that it had before."""
     fetches_per_s_after: float | None = None
-    """The same on its present connections. A consumer that waits for records sends few."""
+    """The Fetch requests of this client on its present connections. A consumer that waits for
+    records sends few."""
 
 
 class ClientFlapped(GatewayEvent):
@@ -116,7 +117,7 @@ class GroupForwarded(GatewayEvent):
     """The gateway forwards the group to the cluster's own coordinator from now on."""
 
     reason: str
-    """Why the cluster has the group."""
+    """Why the cluster serves the group."""
 
 
 class HostingStarted(GatewayEvent):
@@ -136,7 +137,7 @@ class AnchorJoined(GatewayEvent):
     after a start of the gateway."""
 
     anchor_generation: int
-    """The group's generation in the cluster then, which orders gateways."""
+    """The group's generation in the cluster at that time. It orders gateways."""
 
 
 class HostingEnded(GatewayEvent):
@@ -274,7 +275,7 @@ class GroupAdopted(GatewayEvent):
     """The gateway's engine has taken over a live group, whose members have noticed nothing."""
 
     held_ms: int
-    """For how long calls were held."""
+    """How long calls were held."""
 
 
 class AdoptionUndone(GatewayEvent):
@@ -285,7 +286,7 @@ class AdoptionUndone(GatewayEvent):
     reason: str
     """What came in between."""
     held_ms: int
-    """For how long calls were held."""
+    """How long calls were held."""
 
 
 class ReleaseStarted(GatewayEvent):
@@ -299,7 +300,7 @@ class GroupReleased(GatewayEvent):
     """The cluster has the group back."""
 
     unowned_ms: int
-    """The time from the members' recall until the cluster could give out the partitions."""
+    """The time from asking the members to rejoin until the cluster could assign the partitions."""
 
 
 class GroupTaken(GatewayEvent):

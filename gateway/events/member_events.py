@@ -46,7 +46,7 @@ class MemberSnapshot:
     protocol: Protocol
     """The protocol that it speaks."""
     member_epoch: int | None
-    """For a member of a classic group, the generation; null if unknown."""
+    """The member's epoch; for a member of a classic group, the generation. Null if unknown."""
     partitions: Partitions | None
     """The partitions that it holds; null if unknown."""
     pending_revocation: Partitions = field(default_factory=dict)
@@ -155,7 +155,7 @@ class _MembersPartitions(GatewayEvent):
     member_id: str
     """The member."""
     member_epoch: int
-    """For a member of a classic group, the generation."""
+    """The member's epoch; for a member of a classic group, the generation."""
     partitions: Partitions
     """Partition numbers by topic."""
     topic_ids: TopicIds = field(default_factory=dict)

@@ -122,7 +122,8 @@ class Narrator:
         return f"{_name_few(names, members)} {did}"
 
     def tell(self, event: str, group_id: str | None, fields: Fields) -> str:
-        """The same for an event of this name, with the fields of its JSON line."""
+        """An event of this name as a sentence; empty for a detail. `fields` are those of its JSON
+        line."""
         self._learn(event, group_id or "", fields)
         make = _SENTENCES.get(event)
         if make is None or self._is_part(event, group_id or "", fields):

@@ -50,7 +50,7 @@ class TrackedGroup:
         self.kind: Protocol | None = None
         self.members: dict[str, TrackedMember] = {}
         self.group_epoch = 0
-        """For a classic group, the generation."""
+        """The group epoch; for a classic group, the generation."""
         self._state: str = ClassicPhase.EMPTY
         """The state of a classic group."""
         self._assignment_epoch: int | None = None
