@@ -325,7 +325,7 @@ TOTALS = (
         "GONE_MAX",
         "groups that are gone, for watchers of all groups",
         Share.GROUPS,
-        "the next look is complete",
+        "the next list is complete",
     ),
     Total(
         "gateway.board.recent_events",

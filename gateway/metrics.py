@@ -35,7 +35,7 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import name_of
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-LAG_LOOK_S = 0.5
+LAG_INTERVAL_S = 0.5
 """How often the lag of the event loop is measured."""
 # Prometheus takes no series from nothing to 1 for an increase: what alerts look at begins with 0.
 _ALERTED_REFUSALS = ("connection_refused", "too_many_groups")
@@ -85,8 +85,8 @@ class Metrics:
         """Measure how late the event loop wakes a task, until cancelled."""
         while True:
             before_s = trio.current_time()
-            await trio.sleep(LAG_LOOK_S)
-            self._lag_s = max(self._lag_s, trio.current_time() - before_s - LAG_LOOK_S)
+            await trio.sleep(LAG_INTERVAL_S)
+            self._lag_s = max(self._lag_s, trio.current_time() - before_s - LAG_INTERVAL_S)
 
     async def measure(self) -> bytes:
         """The metrics of this moment."""

@@ -131,7 +131,7 @@ class Board:
     async def groups(
         self, after: str = "", groups_max: int = GROUPS_MAX, since: int | None = None
     ) -> GroupList:
-        """The groups whose ids come after this one. `since`: the revision of an earlier look, or 0;
+        """The groups whose ids come after this one. `since`: the revision of an earlier list, or 0;
         groups that are shown as then are left out. Raises StateLogError."""
         group_ids = set(await self._groups.views.all_ids())
         await self._groups.views.cluster.refresh(group_ids)

@@ -49,8 +49,8 @@ CLIENTS_IN_ALL_MAX = 10_000
 GROUP_CHARS_MAX = 1_000
 """Groups with longer names have no sums: their clients choose the names."""
 LINE_CHARS_MAX = 2_000
-"""A client whose event is longer is not remembered: it chooses the lengths of its names. Nor is the
-rest of a longer reason."""
+"""A client whose event is longer is not remembered: it chooses the lengths of its names. The rest
+of a longer reason is not kept either."""
 PARTITIONS_MAX = 500_000
 """Partitions of all groups. Of more, the groups without an event for the longest time are
 forgotten: a classic leader may assign partitions that do not exist."""

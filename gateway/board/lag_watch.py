@@ -20,10 +20,10 @@ from kafka_codecs.list_offsets import (
     ListOffsetsTopic,
 )
 
-LOOK_S = 10.0
+MEASURE_INTERVAL_S = 10.0
 """How often partitions are asked for."""
 PARTITIONS_AT_ONCE_MAX = 1_000
-"""Partitions per look, whatever the number of groups."""
+"""Partitions per measurement, whatever the number of groups."""
 ANSWER_S = 5.0
 """How long one broker may take."""
 
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 
 class LagWatch:
-    """Looks until cancelled."""
+    """Measures the lag of groups until cancelled."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class LagWatch:
         self._unreported_commits = unreported_commits
 
     async def run(self) -> None:
-        """Look regularly."""
+        """Measure at regular intervals."""
         while True:
-            await trio.sleep(LOOK_S)
-            await self.look()
+            await trio.sleep(MEASURE_INTERVAL_S)
+            await self.measure()
 
-    async def look(self) -> None:
-        """Look once, and judge the steps that are due."""
+    async def measure(self) -> None:
+        """Measure once, and judge the steps that are due."""
         turns = self._lags.take_turns(PARTITIONS_AT_ONCE_MAX, self._steps.groups_to_judge)
         wanted = {partition for partitions in turns.values() for partition in partitions}
         ends = await self._ends_of(wanted) if wanted else {}

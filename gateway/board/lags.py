@@ -19,9 +19,9 @@ PARTITIONS_MAX = 100_000
 """Partitions with a committed offset in memory. Of more, those of the group that has committed
 nothing for the longest time are forgotten."""
 HISTORY_MAX = 60
-"""Looks at one group that are remembered."""
+"""Measurements of one group that are remembered."""
 FRESH_MS = 120_000
-"""How long a lag counts after its look."""
+"""How long a lag counts after its measurement."""
 ENDS_MAX = 8
 """Ends of a partition that are remembered with their times. Of more, every second one is
 forgotten, so that they reach further back and lie further apart."""
@@ -37,15 +37,15 @@ class _End(NamedTuple):
 
 
 class PartitionLag(NamedTuple):
-    """One partition, as of the latest look at its end."""
+    """One partition, as of the latest measurement of its end."""
 
     committed: int
     end: int
     behind_ms: int | None
     """How old the oldest record is that is not committed, at most; None if it was there before the
-    first look that is remembered."""
+    first measurement that is remembered."""
     at_ms: int
-    """When its end was looked at."""
+    """When its end was measured."""
 
 
 @dataclass(slots=True)
@@ -59,26 +59,27 @@ class GroupLag:
     """The records between commit and end, over these partitions."""
     rescoped: int = 0
     """The lag that partitions had when they came to be counted, or no longer were: what has changed
-    `total` though no consumer did. As of the latest look, like the history."""
+    `total` though no consumer did. As of the latest measurement, like the history."""
     consumed: int = 0
     """The records by which commits have advanced since this process watches the group."""
-    looked_ms: int | None = None
+    measured_ms: int | None = None
     """When the last turn was complete: the cluster had told the end of each of its partitions."""
     history: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
-    """The total after each look, the oldest first."""
+    """The total after each measurement, the oldest first."""
     behind_ms: int | None = None
-    """How far behind the furthest partition was at the latest look; None if that is not known."""
-    _looks: dict[Partition, list[_End]] = field(default_factory=dict)
+    """How far behind the furthest partition was at the latest measurement; None if that is not
+    known."""
+    _end_history: dict[Partition, list[_End]] = field(default_factory=dict)
     """The ends of each partition, the oldest first: the last one at or before the commit, which
     tells since when the next record has waited, and those after it."""
     _committed_at_end: dict[Partition, int] = field(default_factory=dict)
-    """What was committed when the end of a partition was looked at last."""
+    """What was committed when the end of a partition was measured last."""
     _rescoped: int = 0
-    """The same, now."""
+    """`rescoped` since the latest measurement."""
     _turn: list[Partition] = field(default_factory=list)
-    """The partitions that are left of this look."""
-    _told: set[Partition] = field(default_factory=set)
-    """The partitions whose ends this look has learnt."""
+    """The partitions that this measurement has yet to reach."""
+    _answered: set[Partition] = field(default_factory=set)
+    """The partitions whose ends this measurement has learnt."""
 
     def commit(self, partition: Partition, offset: int) -> None:
         """The offset is committed."""
@@ -93,7 +94,7 @@ class GroupLag:
         """The partition ends there."""
         if partition in self.committed:
             self._remember_end(partition, _End(offset, now_ms))
-            self._told.add(partition)
+            self._answered.add(partition)
             is_new = partition not in self.ends
             self.total -= self._lag(partition)
             self.ends[partition] = offset
@@ -107,36 +108,36 @@ class GroupLag:
         self.total -= self._lag(partition)
         self._rescoped -= self._lag(partition)
         self.ends.pop(partition, None)
-        self._looks.pop(partition, None)
+        self._end_history.pop(partition, None)
         self._committed_at_end.pop(partition, None)
-        self._told.discard(partition)
+        self._answered.discard(partition)
         self.committed.pop(partition, None)
 
     def partition(self, partition: Partition) -> PartitionLag | None:
         """One partition; None if its end is not known."""
-        committed, looks = self._committed_at_end.get(partition), self._looks.get(partition)
-        if committed is None or not looks:
+        committed, history = self._committed_at_end.get(partition), self._end_history.get(partition)
+        if committed is None or not history:
             return None
-        last = looks[-1]
+        last = history[-1]
         if last.offset <= committed:
             return PartitionLag(committed, max(last.offset, committed), 0, last.at_ms)
-        before = bisect_right(looks, committed, key=_offset_of)
-        behind_ms = last.at_ms - looks[before - 1].at_ms if before else None
+        before = bisect_right(history, committed, key=_offset_of)
+        behind_ms = last.at_ms - history[before - 1].at_ms if before else None
         return PartitionLag(committed, last.offset, behind_ms, last.at_ms)
 
     def _remember_end(self, partition: Partition, end: _End) -> None:
-        looks = self._looks.setdefault(partition, [])
-        if looks and end.offset < looks[-1].offset:
-            looks.clear()  # the topic was made again, or records were lost
-        looks.append(end)
-        before = bisect_right(looks, self.committed[partition], key=_offset_of)
-        del looks[: max(0, before - 1)]
-        if len(looks) > ENDS_MAX:
-            del looks[1:-1:2]
+        history = self._end_history.setdefault(partition, [])
+        if history and end.offset < history[-1].offset:
+            history.clear()  # the topic was made again, or records were lost
+        history.append(end)
+        before = bisect_right(history, self.committed[partition], key=_offset_of)
+        del history[: max(0, before - 1)]
+        if len(history) > ENDS_MAX:
+            del history[1:-1:2]
 
     def of(self, partitions: Iterable[Partition]) -> int | None:
-        """The lag of some partitions at their latest looks, as far as known; None if of none it
-        is."""
+        """The lag of some partitions at their latest measurements, as far as known; None if of none
+        it is."""
         lags = [
             max(0, self.ends[partition] - self._committed_at_end[partition])
             for partition in partitions
@@ -148,15 +149,15 @@ class GroupLag:
         """The next partitions to ask for."""
         if not self._turn:
             self._turn = list(self.committed)
-            self._told.clear()
+            self._answered.clear()
         taken, self._turn = self._turn[:partitions_max], self._turn[partitions_max:]
         return taken
 
-    def record_look(self, now_ms: int) -> None:
+    def record_measurement(self, now_ms: int) -> None:
         """The partitions of the turn have been asked for. While the leader of one is away, its end
-        is as old as the look before."""
-        if not self._turn and self.ends and self.ends.keys() <= self._told:
-            self.looked_ms = now_ms
+        is as old as the measurement before."""
+        if not self._turn and self.ends and self.ends.keys() <= self._answered:
+            self.measured_ms = now_ms
             self.history.append(self.total)
             self.rescoped = self._rescoped
             self.behind_ms = self._find_behind()
@@ -180,7 +181,7 @@ def _offset_of(end: _End) -> int:
 
 
 class ShownLag(NamedTuple):
-    """How far a group is behind, as of the latest look."""
+    """How far a group is behind, as of the latest measurement."""
 
     records: int
     behind_ms: int | None
@@ -245,16 +246,16 @@ class Lags:
         """The lag of a group when its ends were known last; None if it is not known, or too old.
         Commits since then would make it smaller than it is."""
         group = self._groups.get(group_id)
-        if group is None or group.looked_ms is None or now_ms - group.looked_ms > FRESH_MS:
+        if group is None or group.measured_ms is None or now_ms - group.measured_ms > FRESH_MS:
             return None
         return group.history[-1]
 
     def show(self, group_id: str, now_ms: int) -> ShownLag | None:
-        """The same with its time."""
+        """The lag of a group with its time."""
         records, group = self.total(group_id, now_ms), self._groups.get(group_id)
-        if records is None or group is None or group.looked_ms is None:
+        if records is None or group is None or group.measured_ms is None:
             return None
-        return ShownLag(records, group.behind_ms, group.looked_ms)
+        return ShownLag(records, group.behind_ms, group.measured_ms)
 
     def take_turns(
         self, partitions_max: int, first: Iterable[str] = ()
@@ -296,7 +297,7 @@ class Lags:
                     group.commit(partition, unreported[partition])
                 group.end(partition, ends[partition], now_ms)
             if known or not partitions:
-                group.record_look(now_ms)
+                group.record_measurement(now_ms)
 
     def _commit(self, group_id: str, offsets: Mapping[Partition, int]) -> None:
         if not offsets:  # a start without a committed offset

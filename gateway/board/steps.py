@@ -39,7 +39,7 @@ SAMPLE_EVERY_MS, SAMPLES_MAX = 5_000, 20
 LEFT_BEHIND_MIN = 100
 """A group that has fallen behind by fewer records has not become worse."""
 FLAPS_MIN, FLAPS_WITHIN_MS = 3, 600_000
-"""So many switches of one client in so short a time are flapping."""
+"""How many switches of one client, and in how short a time, count as flapping."""
 FLAPS_UNTOLD_MAX = 1_000
 """Clients whose flapping is told from one call of `judge` to the next, at most."""
 GROUPS_MAX = 5_000
@@ -109,7 +109,7 @@ class _SwitchStep:
     rates: Rates | None
     """The rates of the client before the step."""
     own_lag: int | None = None
-    """The lag of the client's partitions at the first look after the step."""
+    """The lag of the client's partitions at the first measurement after the step."""
 
 
 class Steps:
@@ -184,7 +184,7 @@ class Steps:
         clients: dict[str, Mapping[_Client, _Own]] = {}
         for step in tuple(self._open):
             is_due = now_ms - step.at_ms >= JUDGED_AFTER_MS
-            if not is_due and (step.own_lag is not None or not self._has_looked_since(step)):
+            if not is_due and (step.own_lag is not None or not self._was_measured_since(step)):
                 continue
             if step.group_id not in clients:
                 clients[step.group_id] = self._own_of(step.group_id, now_ms)
@@ -196,13 +196,15 @@ class Steps:
             if (worse := self._judge_step(step, own, now_ms)) is not None:
                 yield step.group_id, worse
 
-    def _has_looked_since(self, step: _SwitchStep) -> bool:
+    def _was_measured_since(self, step: _SwitchStep) -> bool:
         group = self._lags.of(step.group_id)
-        return group is not None and group.looked_ms is not None and group.looked_ms >= step.at_ms
+        return (
+            group is not None and group.measured_ms is not None and group.measured_ms >= step.at_ms
+        )
 
     def _judge_step(self, step: _SwitchStep, own: _Own | None, now_ms: int) -> StepMadeWorse | None:
         lag, group = self._lags.total(step.group_id, now_ms), self._lags.of(step.group_id)
-        if lag is None or group is not step.group or not self._has_looked_since(step):
+        if lag is None or group is not step.group or not self._was_measured_since(step):
             return None
         if self._group_stats.is_empty(step.group_id):
             return None

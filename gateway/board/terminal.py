@@ -30,9 +30,9 @@ from gateway.events.catalog import BadLine, read_line
 from gateway.readable import escape, moment, show_value
 
 _MEASURES = Console()
-"""Only for the widths of characters."""
+"""A console that only measures the widths of characters."""
 PLAIN_WIDTH = 10_000
-"""So that no plain line is cut."""
+"""The width of plain output: no line is cut."""
 ALIGNED_WIDTH_MAX = 60
 """A longer cell of a plain line moves only the rest of its own line: one client's long name must
 not lengthen the lines of all groups."""
@@ -407,7 +407,7 @@ def _figures(page: GroupLine) -> Text:
 
 
 def _format_lag(records: int | None, at_ms: int | None) -> str:
-    """A lag, with its age if that is more than that between two looks."""
+    """A lag, with its age if that is more than that between two measurements."""
     if records is None:
         return "?"
     is_recent = at_ms is not None and now_ms() - at_ms <= RECENT_MS
@@ -541,14 +541,15 @@ def _with_fields(line: str) -> str:
 
 
 class Bands:
-    """What each member was about at each look: its protocol at rest, or what it was busy with."""
+    """What each member was about at each refresh: its protocol at rest, or what it was busy
+    with."""
 
     def __init__(self) -> None:
         self._bands: dict[str, deque[tuple[str, str]]] = {}
         self._looks = 0
 
     def add(self, page: GroupPage) -> None:
-        """Take the next look."""
+        """Record the next refresh."""
         self._looks += 1
         here = {member.member_id: member for member in page.member_list}
         for member_id in self._bands.keys() - here.keys():
@@ -559,7 +560,7 @@ class Bands:
             band.append(look if member.silent_ms is None else _SILENT)
 
     def text(self, member_id: str, width: int) -> Text:
-        """The latest looks at a member, the last one on the right."""
+        """The latest states of a member, the last one on the right."""
         band = list(self._bands.get(member_id, ()))[-width:]
         return Text.assemble(" " * (width - len(band)), *band)
 

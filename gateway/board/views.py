@@ -162,7 +162,7 @@ class GroupPage(GroupLine):
     lag_before: int | None
     """The group's lag when it was converted last; null if unknown."""
     lag_history: tuple[int, ...]
-    """The lag at the last looks, the oldest first."""
+    """The lag at the last measurements, the oldest first."""
     member_list: tuple[MemberLine, ...]
     """In roll order: by client id, then by member id."""
     partitions: tuple[PartitionLine, ...]
@@ -178,7 +178,8 @@ class GroupList(View):
     next_after: str | None
     """The group id after which the next part begins; null if this is the last one."""
     revision: int = 0
-    """The number of this look, for a later one that asks what has changed since; otherwise 0."""
+    """The revision of this list, for a later request that asks what has changed since; otherwise
+    0."""
     is_complete: bool = True
     """Whether the list has all groups, and not only those that have changed `since`."""
     gone: tuple[str, ...] = ()

@@ -111,13 +111,13 @@ def _next_target(group: ConsumerGroup) -> str:
 def _in_phase(group: ConsumerGroup, phase: MemberPhase) -> list[Member]:
     return [
         member
-        for member_id, its_phase in group.phases.items()
-        if its_phase is phase and (member := group.members.get(member_id)) is not None
+        for member_id, member_phase in group.phases.items()
+        if member_phase is phase and (member := group.members.get(member_id)) is not None
     ]
 
 
 def _in_state(group: ConsumerGroup, state: MemberState) -> list[Member]:
-    if not any(its_state is state for its_state, _epoch in group.statuses):
+    if not any(member_state is state for member_state, _epoch in group.statuses):
         return []
     return [
         member

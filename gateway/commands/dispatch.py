@@ -28,7 +28,7 @@ from gateway.board.views import GatewayLine
 from gateway.cluster.errors import UpstreamError
 from gateway.commands.arguments import WRONG_CALL, parser
 from gateway.commands.list_layout import ListLayout
-from gateway.control.client import find_processes, give, look
+from gateway.control.client import fetch_view, find_processes, give
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import (
     AdoptCommand,
@@ -444,7 +444,7 @@ def _addresses_of_gateway(state_dir: str | None) -> Sequence[Address]:
     """Where clients reach the gateway that runs with this folder. Raises ValueError,
     NoControlSocket, CommandRefused."""
     folder = settings.state_folder(state_dir)
-    gateway = trio.run(look, find_processes(folder)[0], DescribeGateway(), GatewayLine)
+    gateway = trio.run(fetch_view, find_processes(folder)[0], DescribeGateway(), GatewayLine)
     return parse_addresses(gateway.bootstrap)
 
 

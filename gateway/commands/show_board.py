@@ -27,7 +27,7 @@ from gateway.board.views import (
 )
 from gateway.commands.keys import read_keys, single_keys
 from gateway.commands.list_layout import USUAL_LAYOUT, ListLayout
-from gateway.control.client import ANSWER_S, find_processes, look
+from gateway.control.client import ANSWER_S, fetch_view, find_processes
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import (
     AssessGroup,
@@ -41,7 +41,7 @@ from gateway.control.messages import (
 from gateway.readable import escape
 
 LOOK_INTERVAL_S = 1.0
-"""How often `watch` looks."""
+"""How often `watch` fetches."""
 DRAW_INTERVAL_S = 0.5
 """How often it draws at least, so that the age of what it shows grows."""
 STALE_AFTER_S = 3.0
@@ -72,7 +72,7 @@ async def _name_unlisted(folder: Path) -> Sequence[str]:
     unlisted: dict[str, None] = {}
     for process in find_processes(folder):
         with suppress(CommandRefused, NoControlSocket):
-            gateway = await look(process, DescribeGateway(), GatewayLine)
+            gateway = await fetch_view(process, DescribeGateway(), GatewayLine)
             for one in gateway.fleet:
                 if one.shards and one.trouble:
                     about = f"groups of gateway {one.name} at {one.address} are missing or old"
@@ -85,7 +85,7 @@ async def describe(
 ) -> None:
     """Print how a group stands. `has_partitions`: also each partition's lag. Raises CommandRefused,
     NoControlSocket."""
-    page = await look(folder, DescribeGroup(group_id=group_id), GroupPage)
+    page = await fetch_view(folder, DescribeGroup(group_id=group_id), GroupPage)
     if as_json:
         _print_json(page.model_dump_json())
     else:
@@ -95,7 +95,7 @@ async def describe(
 async def client(folder: Path, client_id: str, *, as_json: bool) -> None:
     """Print how a client stands in all its groups. Raises CommandRefused, NoControlSocket."""
     pages = [
-        await look(process, DescribeClient(client_id=client_id), ClientPage)
+        await fetch_view(process, DescribeClient(client_id=client_id), ClientPage)
         for process in find_processes(folder)
     ]
     members = [member for page in pages for member in page.members]
@@ -120,7 +120,7 @@ async def readiness(folder: Path, group_id: str | None, *, as_json: bool) -> Non
         group_ids = [group_id]
     for assessed_id in group_ids:
         question = AssessGroup(group_id=assessed_id)  # which may ask the cluster
-        group_readiness = await look(folder, question, GroupReadiness, limit_s=ANSWER_S)
+        group_readiness = await fetch_view(folder, question, GroupReadiness, limit_s=ANSWER_S)
         if as_json:
             _print_json(group_readiness.model_dump_json())
         else:
@@ -136,23 +136,23 @@ async def watch(
     if as_json or not console.is_terminal:
         await _follow(folder, group_id, as_json=as_json)
         return
-    looks = Looks()
+    latest = LatestScreen()
     source = _GroupScreen(folder, group_id) if group_id else _ListScreen(folder, layout)
-    looks.record(await source.look())
+    latest.record(await source.fetch())
     with single_keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_keep_looking, source, looks)
+            nursery.start_soon(_keep_fetching, source, latest)
             if keys is not None:
-                nursery.start_soon(_obey_keys, keys, source, looks)
+                nursery.start_soon(_obey_keys, keys, source, latest)
             while True:
                 width, height = console.size
-                live.update(looks.screen(width, height), refresh=True)
+                live.update(latest.screen(width, height), refresh=True)
                 with trio.move_on_after(DRAW_INTERVAL_S):
-                    await looks.changed.wait()
+                    await latest.changed.wait()
 
 
-class Looks:
-    """What the last look at the gateway has shown, and how long ago."""
+class LatestScreen:
+    """What the gateway has answered last, and how long ago."""
 
     def __init__(self) -> None:
         self.changed = trio.Event()
@@ -167,7 +167,7 @@ class Looks:
         self._wake()
 
     def redraw(self) -> None:
-        """The same is to be drawn in another way."""
+        """Draw the last answer again, in another way."""
         self._wake()
 
     def record_failure(self, reason: str) -> None:
@@ -197,7 +197,7 @@ class _Screen(Protocol):
         """Obey a key. Whether it is one of this screen."""
         ...
 
-    async def look(self) -> Draw:
+    async def fetch(self) -> Draw:
         """What to draw now. Raises CommandRefused, NoControlSocket."""
         ...
 
@@ -208,8 +208,8 @@ class _ListScreen:
         self._known = KnownGroups(folder)
         self._layout = layout
 
-    async def look(self) -> Draw:
-        await self._known.look()
+    async def fetch(self) -> Draw:
+        await self._known.fetch()
         groups, unlisted = self._known.lines(), await _name_unlisted(self._folder)
 
         def draw(width: int, height: int) -> RenderableType:
@@ -247,9 +247,9 @@ class _GroupScreen:
         self._has_details = not self._has_details
         return True
 
-    async def look(self) -> Draw:
-        page = await look(self._folder, DescribeGroup(group_id=self._group_id), GroupPage)
-        latest = await look(self._folder, LatestEvents(group_id=self._group_id), Events)
+    async def fetch(self) -> Draw:
+        page = await fetch_view(self._folder, DescribeGroup(group_id=self._group_id), GroupPage)
+        latest = await fetch_view(self._folder, LatestEvents(group_id=self._group_id), Events)
         self._bands.add(page)
         return lambda width, height: terminal.screen(
             page,
@@ -261,19 +261,19 @@ class _GroupScreen:
         )
 
 
-async def _obey_keys(descriptor: int, source: _Screen, looks: Looks) -> None:
+async def _obey_keys(descriptor: int, source: _Screen, latest: LatestScreen) -> None:
     async for key in read_keys(descriptor):
         if source.press(key):
-            looks.redraw()
+            latest.redraw()
 
 
-async def _keep_looking(source: _Screen, looks: Looks) -> None:
+async def _keep_fetching(source: _Screen, latest: LatestScreen) -> None:
     while True:
         await trio.sleep(LOOK_INTERVAL_S)
         try:
-            looks.record(await source.look())
+            latest.record(await source.fetch())
         except (CommandRefused, NoControlSocket) as error:
-            looks.record_failure(str(error))
+            latest.record_failure(str(error))
 
 
 async def _follow(folder: Path, group_id: str | None, *, as_json: bool) -> None:
@@ -286,9 +286,9 @@ async def _follow(folder: Path, group_id: str | None, *, as_json: bool) -> None:
         groups: Sequence[GroupLine] = ()
         try:
             if group_id is None:
-                groups = await known.look()
+                groups = await known.fetch()
             else:
-                groups = [await look(folder, DescribeGroup(group_id=group_id), GroupPage)]
+                groups = [await fetch_view(folder, DescribeGroup(group_id=group_id), GroupPage)]
             if is_lost:
                 _print_error("the gateway answers again")
             has_answered, is_lost = True, False
@@ -308,7 +308,7 @@ async def _follow(folder: Path, group_id: str | None, *, as_json: bool) -> None:
 
 
 class KnownGroups:
-    """All groups as the processes of the gateway have shown them. A look gets only what has
+    """All groups as the processes of the gateway have shown them. A request gets only what has
     changed."""
 
     def __init__(self, folder: Path) -> None:
@@ -320,12 +320,12 @@ class KnownGroups:
         lines = [line for known in self._processes.values() for line in known.lines.values()]
         return sorted(lines, key=_group_id)
 
-    async def look(self) -> Sequence[GroupLine]:
+    async def fetch(self) -> Sequence[GroupLine]:
         """The groups that have changed. Raises CommandRefused, NoControlSocket."""
         folders = find_processes(self._folder)
         known = self._processes
         self._processes = {one: known.get(one) or _KnownOfProcess(one) for one in folders}
-        return [line for one in self._processes.values() for line in await one.look()]
+        return [line for one in self._processes.values() for line in await one.fetch()]
 
 
 class _KnownOfProcess:
@@ -336,12 +336,12 @@ class _KnownOfProcess:
         self._since = 0
         self.lines: dict[str, GroupLine] = {}
 
-    async def look(self) -> Sequence[GroupLine]:
+    async def fetch(self) -> Sequence[GroupLine]:
         """The groups that have changed. Raises CommandRefused, NoControlSocket."""
         changed: list[GroupLine] = []
         since, after, revision = self._since, "", 0
         while True:
-            part = await look(self._folder, ListGroups(after=after, since=since), GroupList)
+            part = await fetch_view(self._folder, ListGroups(after=after, since=since), GroupList)
             if not after:
                 revision = part.revision
                 if part.is_complete:
@@ -361,7 +361,7 @@ class _KnownOfProcess:
 async def all_groups(folder: Path) -> Sequence[GroupLine]:
     """How each group stands, by id. Raises CommandRefused, NoControlSocket."""
     known = KnownGroups(folder)
-    await known.look()
+    await known.fetch()
     return known.lines()
 
 

@@ -8,11 +8,11 @@ import trio
 
 from gateway.board import terminal
 from gateway.board.views import GatewayLine, ProcessState
-from gateway.control.client import find_processes, look
+from gateway.control.client import fetch_view, find_processes
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import CommandRefused, DescribeGateway
 
-LOOK_S = 2.0
+VIEW_TIMEOUT_S = 2.0
 """How long a process may take to answer. One that is silent is killed after five seconds."""
 
 
@@ -42,7 +42,9 @@ async def find_states(folder: Path) -> Sequence[ProcessState]:
         gateway: GatewayLine | None = None
         trouble = ""
         try:
-            gateway = await look(control_folder, DescribeGateway(), GatewayLine, limit_s=LOOK_S)
+            gateway = await fetch_view(
+                control_folder, DescribeGateway(), GatewayLine, limit_s=VIEW_TIMEOUT_S
+            )
         except (NoControlSocket, CommandRefused) as error:
             trouble = str(error)
         states[slot] = ProcessState(slot=slot, gateway=gateway, trouble=trouble)

@@ -48,7 +48,7 @@ from gateway.state_folder import StateFolderError
 
 ANSWER_S = COMMAND_S + 10.0
 """How long a gateway that works may take to carry out a command."""
-LOOK_S = 5.0
+VIEW_TIMEOUT_S = 5.0
 """How long it may take to show what it knows."""
 
 _PATHS = {question: path for path, question in QUESTIONS.items()}
@@ -179,7 +179,9 @@ async def _remove(folders: Sequence[Path], command: RemoveCommand) -> RemovalAns
     )
 
 
-async def look(folder: Path, question: Question, view: type[_V], *, limit_s: float = LOOK_S) -> _V:
+async def fetch_view(
+    folder: Path, question: Question, view: type[_V], *, limit_s: float = VIEW_TIMEOUT_S
+) -> _V:
     """Ask the gateway of a state folder; of several processes, the one that has the group in
     question. Raises CommandRefused, NoControlSocket."""
     group_id = None if isinstance(question, QuestionToAll) else question.group_id
@@ -197,7 +199,7 @@ async def look(folder: Path, question: Question, view: type[_V], *, limit_s: flo
 async def get_metrics(folder: Path) -> bytes:
     """The metrics of the process with this control folder. Raises CommandRefused,
     NoControlSocket."""
-    return await _ask(folder, "GET", METRICS_PATH, limit_s=LOOK_S)
+    return await _ask(folder, "GET", METRICS_PATH, limit_s=VIEW_TIMEOUT_S)
 
 
 def find_processes(folder: Path) -> Sequence[Path]:

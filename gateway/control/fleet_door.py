@@ -27,11 +27,11 @@ from gateway.board.views import (
 )
 from gateway.control.client import (
     ANSWER_S,
-    LOOK_S,
+    VIEW_TIMEOUT_S,
+    fetch_view,
     find_processes,
     get_metrics,
     give,
-    look,
     pass_on,
 )
 from gateway.control.control_socket import NoControlSocket
@@ -102,9 +102,9 @@ class FleetDoor:
                 group_id = question.group_id or ""
         if self._find_folder(group_id) is None:
             return await self._own.show(question)
-        limit_s = ANSWER_S if isinstance(question, AssessGroup) else LOOK_S
+        limit_s = ANSWER_S if isinstance(question, AssessGroup) else VIEW_TIMEOUT_S
         try:
-            return await look(self._folder, question, _VIEWS[type(question)], limit_s=limit_s)
+            return await fetch_view(self._folder, question, _VIEWS[type(question)], limit_s=limit_s)
         except NoControlSocket as error:
             raise CommandRefused(str(error)) from None
 
@@ -176,7 +176,7 @@ class FleetDoor:
 
     async def _list_groups(self, after: str) -> GroupList:
         """A part of the groups of all processes. It is always complete: a process that has taken
-        groups over knows nothing of earlier looks. Raises CommandRefused."""
+        groups over knows nothing of earlier lists. Raises CommandRefused."""
         parts = await self._ask_each(ListGroups(after=after), GroupList, needs_all=True)
         ends = [part.next_after for part in parts if part.next_after is not None]
         lines = {line.group_id: line for part in parts for line in part.groups}
@@ -209,7 +209,7 @@ class FleetDoor:
                 if folder == own_folder:
                     shown[folder] = await self._own.show(question)
                 else:
-                    shown[folder] = await look(folder, question, view)
+                    shown[folder] = await fetch_view(folder, question, view)
             except (CommandRefused, NoControlSocket) as error:
                 failures.append(str(error))
 

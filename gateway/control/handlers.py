@@ -55,7 +55,7 @@ from gateway.groups.groups import Groups
 from gateway.state_log.log import StateLogError
 
 _OPEN_END = f"it is not over after {COMMAND_S:g} s; groupferry events tells how it ends"
-SERVED_LOOK_S = 0.02
+SERVED_POLL_S = 0.02
 REASONS_TOLD_MAX = 10
 """Reasons in the event; the giver of the command gets all of them."""
 
@@ -180,7 +180,7 @@ class Handlers:
         while self._member.owns(group_id):
             if self._member.serves(group_id):
                 return
-            await trio.sleep(SERVED_LOOK_S)
+            await trio.sleep(SERVED_POLL_S)
         owner = self._member.name_owner(group_id)
         if self._member.process_of(group_id) is None:
             raise CommandRefused(f"{owner} has this group: give the command there")

@@ -115,8 +115,8 @@ class RestartCommand(_Message):
 
 
 class ListGroups(_Message):
-    """Say how the groups stand, those after a group id. `since` the revision of an earlier look:
-    only those that have changed; 0 for the first look."""
+    """Say how the groups stand, those after a group id. `since`: the revision of an earlier list,
+    for only those that have changed; 0 for the first list."""
 
     after: Annotated[str, Field(max_length=GROUP_ID_BYTES_MAX)] = ""
     since: int | None = None
@@ -165,7 +165,7 @@ class AdoptionAnswer(_Message):
     reasons: tuple[str, ...] = ()
     """Why it was not, or cannot be, mostly one for each member. None after a dry run: it can."""
     held_ms: int | None = None
-    """For how long calls of the group were held; None if they were not."""
+    """How long calls of the group were held; None if they were not."""
 
 
 class ReleaseAnswer(_Message):

@@ -27,7 +27,7 @@ class Child:
         self._name = name
         self.ended = trio.Event()
         self.asked_to_end = False
-        self.last_complaint = ""
+        self.last_error = ""
 
     @property
     def pid(self) -> int:
@@ -51,12 +51,12 @@ class Child:
         """Whether the child ended without trouble because it was asked to."""
         return self.asked_to_end and self._process.returncode == 0
 
-    def fate(self) -> str:
+    def describe_exit(self) -> str:
         """A few words on how the child ended."""
         status = self._process.returncode
         assert status is not None
         how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        return f"{how}: {self.last_complaint}" if self.last_complaint else how
+        return f"{how}: {self.last_error}" if self.last_error else how
 
 
 async def run_child(
@@ -82,7 +82,7 @@ async def run_child(
     child = Child(process, name)
 
     def complain(line: str) -> None:
-        child.last_complaint = line
+        child.last_error = line
         log.debug("child_complained", child=name, text=line)
 
     assert process.stdout is not None

@@ -115,12 +115,12 @@ class Fleet:
     async def _report_death(self, name: str, child: Child) -> None:
         self.unexpected_ends += 1
         if self.unexpected_ends > UNEXPECTED_ENDS_MAX:
-            raise DemoError(f"the consumers keep dying, {name} last ({child.fate()})")
+            raise DemoError(f"the consumers keep dying, {name} last ({child.describe_exit()})")
         log.warning(
             "consumer_died",
             member=name,
             pid=child.pid,
-            reason=child.fate(),
+            reason=child.describe_exit(),
             next_retry_s=RESTART_DELAY_S,
         )
         await trio.sleep(RESTART_DELAY_S)

@@ -27,12 +27,12 @@ class GroupDescription:
         self._coordinator: BrokerConnection | None = None
 
     def close(self) -> None:
-        """Close the connection. The next look opens another."""
+        """Close the connection. The next `fetch` opens another."""
         if self._coordinator is not None:
             self._coordinator.close()
             self._coordinator = None
 
-    async def look(self) -> ObservedGroup | str:
+    async def fetch(self) -> ObservedGroup | str:
         """The group as it is described now, or a text that says why it is not."""
         try:
             description = await self._describe(self._coordinator or await self._find_coordinator())

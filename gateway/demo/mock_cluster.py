@@ -79,7 +79,7 @@ async def run(
             name="embedded-cluster",
             on_line=hear,
         )
-        raise DemoError(f"the embedded cluster died ({child.fate()})")
+        raise DemoError(f"the embedded cluster died ({child.describe_exit()})")
 
 
 def host(topic: str, partitions: int) -> None:

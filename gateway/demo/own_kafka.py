@@ -79,7 +79,7 @@ async def _run(home: Path, task_status: trio.TaskStatus[str]) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(announce)
         child = await run_child(__name__, [f"--home={home}"], name="kafka", on_line=hear)
-        raise DemoError(f"Apache Kafka ended ({child.fate()})")
+        raise DemoError(f"Apache Kafka ended ({child.describe_exit()})")
 
 
 def host(home: Path, folder: Path) -> None:

@@ -51,13 +51,13 @@ from gateway.state_log.log import StateLogError, StateLogUnusable
 
 _FLUSH_LIMIT_S = 15.0
 _DRAIN_LIMIT_S = 30.0
-_DRAIN_LOOK_S = 0.1
+_DRAIN_POLL_S = 0.1
 _UPSTREAM_LIMIT_S = 10.0
 
 log = structlog.get_logger()
 
 GROUP_CONFIG = replace(
-    # What `serve` does by default, only faster, because somebody watches the demo.
+    # What `serve` does by default, only faster, because people watch the demo.
     Settings.model_construct().group_config(),
     classic_initial_rebalance_delay_ms=1_000,
     consumer_heartbeat_interval_ms=1_000,
@@ -145,7 +145,7 @@ class Demo:
                 producer = await nursery.start(self._produce, arguments, start)
                 fleet = self._fleet(arguments, upstream.group, start)
                 nursery.start_soon(fleet.run)
-                roll = Roll(fleet, self._ledger, description.look)
+                roll = Roll(fleet, self._ledger, description.fetch)
                 self._steps = roll.steps
                 if self._state_dir is None:
                     await roll.run()
@@ -234,7 +234,7 @@ class Demo:
             task_status=task_status,
         )
         if not child.asked_to_end:
-            raise DemoError(f"the producer died ({child.fate()})")
+            raise DemoError(f"the producer died ({child.describe_exit()})")
 
     def _hear_gateway(self, envelope: Envelope) -> None:
         if isinstance(envelope.fields, GroupConverted) and envelope.fields.is_live:
@@ -252,13 +252,15 @@ class Demo:
         await producer.finish(_FLUSH_LIMIT_S)
         produced = self._produced
         if produced is None or not produced.final:
-            raise DemoError(f"the producer ended without its final count ({producer.fate()})")
+            raise DemoError(
+                f"the producer ended without its final count ({producer.describe_exit()})"
+            )
         log.info("producer_ended", records=produced.acknowledged)
         deadline_s = time.monotonic() + _DRAIN_LIMIT_S
         while self._ledger.delivered_numbers() < produced.acknowledged:
             if time.monotonic() > deadline_s:
                 break  # the ledger shows what is missing
-            await trio.sleep(_DRAIN_LOOK_S)
+            await trio.sleep(_DRAIN_POLL_S)
         log.info("consumers_drained", records=self._ledger.count_delivered())
         return produced
 

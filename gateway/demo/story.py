@@ -11,7 +11,7 @@ from pathlib import Path
 import trio
 
 from gateway.board.views import GroupReadiness
-from gateway.control.client import give, look
+from gateway.control.client import fetch_view, give
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import (
     AdoptCommand,
@@ -138,7 +138,7 @@ class Story:
     async def _mode(self) -> str:
         """Who serves the group, as the gateway says."""
         question = AssessGroup(group_id=self._group)
-        return (await look(self._state_dir, question, GroupReadiness)).mode
+        return (await fetch_view(self._state_dir, question, GroupReadiness)).mode
 
 
 async def _repeat(command: Callable[[], Awaitable[Sequence[str]]], problem: str) -> None:

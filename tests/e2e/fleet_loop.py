@@ -120,7 +120,7 @@ class Results:
     disturbed: Counter[str] = field(default_factory=Counter)
     """Groups that rebalanced in a round, by what happened and the library."""
     by_themselves: Counter[str] = field(default_factory=Counter)
-    """The same of clients that rebalance whenever their coordinator changes."""
+    """Groups of clients that rebalance whenever their coordinator changes."""
     problems: list[str] = field(default_factory=list)
 
 

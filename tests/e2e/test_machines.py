@@ -17,7 +17,7 @@ import trio
 from gateway.board.views import GatewayLine, GroupPage
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.commands.show_board import all_groups
-from gateway.control.client import find_processes, give, look
+from gateway.control.client import fetch_view, find_processes, give
 from gateway.control.messages import CommandRefused, DescribeGateway, DescribeGroup, RestartCommand
 from gateway.fleet.member import SHARDS, broker_of, is_coordinator, shard_of
 from gateway.groups.groups_elsewhere import FRESH_FOR_S
@@ -279,15 +279,17 @@ async def test_machines_of_several_processes_share_groups(
                 owner = next(one for one in machines if nodes[node_id][0] == one.address[0])
                 assert shard_of(group, SHARDS) in shards_of(owner)
                 process_folder = find_processes(fleet.folder_of(owner))[0]
-                line = await look(process_folder, DescribeGateway(), GatewayLine)
+                line = await fetch_view(process_folder, DescribeGateway(), GatewayLine)
                 assert [one.is_here for one in line.fleet].count(True) == PROCESSES
-                page = await look(fleet.folder_of(owner), DescribeGroup(group_id=group), GroupPage)
+                page = await fetch_view(
+                    fleet.folder_of(owner), DescribeGroup(group_id=group), GroupPage
+                )
                 assert page.members == 1
                 other = next(one for one in machines if one is not owner)
                 first_answers, *others = await answers_about(nodes, node_id, group)
                 assert all(answers == first_answers for answers in others)
                 with pytest.raises(CommandRefused, match=f"at {owner.bootstrap} has this group"):
-                    await look(fleet.folder_of(other), DescribeGroup(group_id=group), GroupPage)
+                    await fetch_view(fleet.folder_of(other), DescribeGroup(group_id=group), GroupPage)
             unseen = fresh_group("beside")
             async with group_client(kafka.addresses[0], unseen) as client:
                 await client.enter()

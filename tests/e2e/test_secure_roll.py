@@ -98,7 +98,7 @@ async def shown_certificate(address: tuple[str, int], trusted: ssl.SSLContext) -
 
 
 def settings_with_tokens(secure: SecureKafka, url: str) -> Mapping[str, Mapping[str, str]]:
-    """The same with bearer tokens."""
+    """The settings of each library, with bearer tokens."""
     return {
         "librdkafka": {
             "security.protocol": "SASL_SSL",

@@ -15,7 +15,7 @@ from gateway.control.fleet_door import PROCESS_UP
 from gateway.data_path.client_warnings import ClientWarnings
 from gateway.data_path.traffic import Traffic
 from gateway.groups.group_drivers import GroupRefused
-from gateway.metrics import LAG_LOOK_S, Metrics, MetricSources
+from gateway.metrics import LAG_INTERVAL_S, Metrics, MetricSources
 from gateway.observers.counts import AnswerCounts, GroupCounts
 from gateway.readable import UNSEEN
 from kafka_codecs.error_codes import ErrorCode
@@ -160,7 +160,7 @@ async def test_a_late_task_shows_as_lag(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(metrics.watch_lag)
         await trio.testing.wait_all_tasks_blocked()
-        autojump_clock.jump(LAG_LOOK_S + 2.0)
+        autojump_clock.jump(LAG_INTERVAL_S + 2.0)
         await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
     assert round(metrics._lag_s, 3) == 2.0

@@ -9,7 +9,7 @@ import trio
 from gateway.board import lag_watch
 from gateway.board.steps import Steps
 from gateway.board.views import Events, GatewayLine, GroupList, GroupPage
-from gateway.control.client import give, look
+from gateway.control.client import fetch_view, give
 from gateway.control.control_socket import NoControlSocket
 from gateway.control.messages import (
     AdoptCommand,
@@ -47,15 +47,15 @@ async def test_operators_see_groups_gateway_and_commands(tmp_path: Path) -> None
     ):
         with trio.fail_after(20):
             await client.join()
-            line = (await look(tmp_path, ListGroups(), GroupList)).groups[0]
-            page = await look(tmp_path, DescribeGroup(group_id="readers"), GroupPage)
-            whole = await look(tmp_path, DescribeGateway(), GatewayLine)
+            line = (await fetch_view(tmp_path, ListGroups(), GroupList)).groups[0]
+            page = await fetch_view(tmp_path, DescribeGroup(group_id="readers"), GroupPage)
+            whole = await fetch_view(tmp_path, DescribeGateway(), GatewayLine)
             outcome = await give(tmp_path, AdoptCommand(group_id="readers", dry_run=True))
-            events = await look(tmp_path, LatestEvents(group_id="readers"), Events)
+            events = await fetch_view(tmp_path, LatestEvents(group_id="readers"), Events)
             gateway.stop.set()
             await gateway.ended.wait()
             with pytest.raises(NoControlSocket):
-                await look(tmp_path, ListGroups(), GroupList)
+                await fetch_view(tmp_path, ListGroups(), GroupList)
     assert (line.group_id, line.mode, line.type) == ("readers", "hosted", "classic")
     assert page.group_id == "readers"
     assert whole.readiness.is_ready
@@ -76,10 +76,10 @@ async def test_a_new_group_whose_anchor_is_refused_says_so(tmp_path: Path, joins
         await answer(wire, header, refused)
 
     async def lines() -> GroupList:
-        return await look(tmp_path, ListGroups(), GroupList)
+        return await fetch_view(tmp_path, ListGroups(), GroupList)
 
     async def describe() -> GroupPage:
-        return await look(tmp_path, DescribeGroup(group_id="g"), GroupPage)
+        return await fetch_view(tmp_path, DescribeGroup(group_id="g"), GroupPage)
 
     broker.handlers[ApiKey.JOIN_GROUP] = refuse
     operators = OperatorsConfig(control_folder=tmp_path)
@@ -101,12 +101,12 @@ async def test_a_group_that_becomes_worse_is_held_but_no_pause_is_undone(
 ) -> None:
     """If that is wished. The event names the reason."""
     regressions: list[tuple[str, GatewayEvent]] = []
-    monkeypatch.setattr(lag_watch, "LOOK_S", 0.05)
+    monkeypatch.setattr(lag_watch, "MEASURE_INTERVAL_S", 0.05)
     monkeypatch.setattr(Steps, "judge", lambda *_: [regressions.pop()] if regressions else [])
     flapped = ("readers", ClientFlapped(client_id="c", switches=3, protocol="classic"))
 
     async def page() -> GroupPage:
-        return await look(tmp_path, DescribeGroup(group_id="readers"), GroupPage)
+        return await fetch_view(tmp_path, DescribeGroup(group_id="readers"), GroupPage)
 
     config = OperatorsConfig(control_folder=tmp_path, hold_on_regression=True)
     async with (
@@ -118,7 +118,7 @@ async def test_a_group_that_becomes_worse_is_held_but_no_pause_is_undone(
             await client.join()
             regressions.append(flapped)
             await until_answered(page, lambda shown: shown.policy == "hold")
-            events = await look(tmp_path, LatestEvents(group_id="readers"), Events)
+            events = await fetch_view(tmp_path, LatestEvents(group_id="readers"), Events)
             assert "hold_on_regression: client_flapped" in events.events[-1].line
             await give(tmp_path, PauseCommand(group_id="readers"))
             regressions.append(flapped)

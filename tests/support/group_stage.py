@@ -147,7 +147,7 @@ class GroupStage:
         ) as description:
             with trio.move_on_after(SETTLE_LIMIT_S):
                 while True:
-                    view = await description.look()
+                    view = await description.fetch()
                     problem = self._problem(view, protocol)
                     if not problem and isinstance(view, ObservedGroup):
                         return view

@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from gateway.board.views import Events
-from gateway.control.client import give, look, pass_on
+from gateway.control.client import fetch_view, give, pass_on
 from gateway.control.control_socket import SOCKET_NAME, NoControlSocket, connect
 from gateway.control.http_client import send_request
 from gateway.control.messages import (
@@ -156,7 +156,7 @@ async def test_questions_at_the_same_time_are_all_answered(tmp_path: Path) -> No
 
     async def show() -> None:
         with suppress(CommandRefused):
-            shown.append(await look(tmp_path, LatestEvents(), Events))
+            shown.append(await fetch_view(tmp_path, LatestEvents(), Events))
 
     async with fake_gateway(tmp_path, succeed), trio.open_nursery() as nursery:
         for _ in range(10):

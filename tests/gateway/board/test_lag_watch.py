@@ -1,4 +1,4 @@
-"""The looks at the ends of partitions."""
+"""The measurements of the ends of partitions."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -91,7 +91,7 @@ async def test_each_leader_is_asked_once_for_its_partitions() -> None:
     """The answers are the lag."""
     cluster = FakeCluster()
     stage = Stage(cluster)
-    await stage.watch.look()
+    await stage.watch.measure()
     assert stage.lags.total("g", 5_000) == 10 + 11
     assert cluster.asked == {0: 1, 1: 1}
 
@@ -100,7 +100,7 @@ async def test_commits_that_no_event_reports_yet_count() -> None:
     """Events report them only every few seconds, in which a group may have consumed much."""
     stage = Stage(FakeCluster())
     stage.unreported["g"] = {("t", 1): 100, ("t", 7): 1}
-    await stage.watch.look()
+    await stage.watch.measure()
     assert stage.lags.total("g", 5_000) == 10 + 1
 
 
@@ -108,24 +108,24 @@ async def test_a_look_asks_for_a_bounded_number_of_partitions() -> None:
     """The rest follows with the next one."""
     cluster = FakeCluster()
     stage = Stage(cluster, partitions=PARTITIONS_AT_ONCE_MAX + 10)
-    await stage.watch.look()
+    await stage.watch.measure()
     assert sum(cluster.asked.values()) == PARTITIONS_AT_ONCE_MAX
     assert stage.lags.total("g", 5_000) is None
-    await stage.watch.look()
+    await stage.watch.measure()
     assert stage.lags.total("g", 5_000) is not None
 
 
 async def test_a_broker_that_is_away_holds_up_no_other() -> None:
     """What is known counts."""
     stage = Stage(FakeCluster(is_away=True))
-    await stage.watch.look()
+    await stage.watch.measure()
     assert stage.lags.total("g", 5_000) == 10
 
 
 async def test_without_the_permission_the_lag_is_unknown() -> None:
     """No step is judged by an unknown lag."""
     stage = Stage(FakeCluster(error_code=29))
-    await stage.watch.look()
+    await stage.watch.measure()
     assert stage.lags.total("g", 5_000) is None
 
 
@@ -135,6 +135,6 @@ async def test_a_group_that_has_become_worse_is_told_and_held() -> None:
     for holds in (False, True):
         stage = Stage(FakeCluster(), holds=holds)
         stage.steps._flapped.append(("g", flapped))
-        await stage.watch.look()
+        await stage.watch.measure()
         assert stage.told == [("g", flapped)]
         assert stage.held == [("g", "client_flapped")] * holds

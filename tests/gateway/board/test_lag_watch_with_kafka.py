@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 from gateway.board import lag_watch
 from gateway.board.views import GroupPage
-from gateway.control.client import give, look
+from gateway.control.client import fetch_view, give
 from gateway.control.messages import AllowCommand, DescribeGroup, HoldCommand
 from gateway.observers import offset_reporter
 from gateway.operators import OperatorsConfig
@@ -41,13 +41,13 @@ async def test_lag_is_what_the_cluster_has_beyond_the_commits(
 ) -> None:
     """The lag follows a commit. A consumer that switches while the group is on hold learns why, and
     the next one switches."""
-    monkeypatch.setattr(lag_watch, "LOOK_S", 0.2)
+    monkeypatch.setattr(lag_watch, "MEASURE_INTERVAL_S", 0.2)
     monkeypatch.setattr(offset_reporter, "INTERVAL_S", 0.2)
     group = fresh_group("lag")
     end = await trio.to_thread.run_sync(produce, kafka)
 
     async def page() -> GroupPage:
-        return await look(tmp_path, DescribeGroup(group_id=group), GroupPage)
+        return await fetch_view(tmp_path, DescribeGroup(group_id=group), GroupPage)
 
     operators = OperatorsConfig(control_folder=tmp_path)
     with trio.fail_after(60):

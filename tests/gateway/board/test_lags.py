@@ -203,11 +203,11 @@ def test_a_lag_that_was_there_before_the_first_look_is_of_unknown_age() -> None:
     group.commit(("t", 0), 5)
     observe_ends(group, 10, 12)
     assert behind(group) is None
-    group.record_look(10_000)
+    group.record_measurement(10_000)
     assert group.behind_ms is None
     commit_before_a_look(group, 11)
     assert behind(group) == 10_000
-    group.record_look(10_000)
+    group.record_measurement(10_000)
     assert group.behind_ms == 10_000
 
 
@@ -242,7 +242,7 @@ def test_the_ends_of_a_partition_that_are_remembered_reach_back_and_are_few() ->
     group = GroupLag()
     group.commit(("t", 0), 0)
     observe_ends(group, *range(1_000))
-    assert len(group._looks["t", 0]) <= ENDS_MAX
+    assert len(group._end_history["t", 0]) <= ENDS_MAX
     assert behind(group) == 9_990_000
     commit_before_a_look(group, 500)
     assert 4_990_000 <= (behind(group) or 0) <= 9_990_000

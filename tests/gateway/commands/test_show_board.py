@@ -90,7 +90,7 @@ async def test_a_list_names_the_gateways_whose_groups_are_missing(
     missing = "groups of gateway a at h:1 are missing or old: silent"
     assert written.err == f"groupferry: {missing}\n"
     async with fake_gateway(tmp_path, gateway.answer):
-        screen = await show_board._ListScreen(tmp_path, USUAL_LAYOUT).look()
+        screen = await show_board._ListScreen(tmp_path, USUAL_LAYOUT).fetch()
     lines = lines_of(screen(120, 24))
     assert missing in lines[-2]
     assert len(lines) <= 24
@@ -208,7 +208,7 @@ async def test_a_watcher_asks_for_what_has_changed(tmp_path: Path) -> None:
     async with fake_gateway(tmp_path, answer):
         shown = []
         for _ in range(4):
-            changed = [line.group_id for line in await known.look()]
+            changed = [line.group_id for line in await known.fetch()]
             shown.append((changed, [(line.group_id, line.members) for line in known.lines()]))
     assert shown == [
         (["orders-readers", "other"], [("orders-readers", roll.members), ("other", other.members)]),
@@ -262,22 +262,22 @@ async def test_a_watch_continues_over_a_restart_of_the_gateway(
 
 async def test_a_picture_older_than_three_seconds_says_so(autojump_clock: MockClock) -> None:
     """With its age, and the reason once it is known; the next answer removes the line."""
-    looks = show_board.Looks()
-    looks.record(lambda _width, height: f"picture of {height} lines")
+    latest = show_board.LatestScreen()
+    latest.record(lambda _width, height: f"picture of {height} lines")
     await trio.sleep(show_board.STALE_AFTER_S - 0.1)
-    assert lines_of(looks.screen(80, 24)) == ["picture of 24 lines"]
+    assert lines_of(latest.screen(80, 24)) == ["picture of 24 lines"]
     await trio.sleep(1)
-    assert lines_of(looks.screen(80, 24)) == ["no answer for 4 s", "picture of 23 lines"]
-    looks.record_failure("the gateway did not answer in 5 s")
-    assert lines_of(looks.screen(80, 24))[0] == (
+    assert lines_of(latest.screen(80, 24)) == ["no answer for 4 s", "picture of 23 lines"]
+    latest.record_failure("the gateway did not answer in 5 s")
+    assert lines_of(latest.screen(80, 24))[0] == (
         "no answer for 4 s  the gateway did not answer in 5 s"
     )
-    looks.record_failure(f"the gateway in /{'d' * 30} did not answer: look at the end of its log")
-    *words, picture = lines_of(looks.screen(80, 24))
+    latest.record_failure(f"the gateway in /{'d' * 30} did not answer: look at the end of its log")
+    *words, picture = lines_of(latest.screen(80, 24))
     assert (len(words), picture) == (2, "picture of 22 lines")
     assert words[-1].endswith("the end of its log"), "what to do is not cut"
-    looks.record(lambda _width, height: f"picture of {height} lines")
-    assert lines_of(looks.screen(80, 24)) == ["picture of 24 lines"]
+    latest.record(lambda _width, height: f"picture of {height} lines")
+    assert lines_of(latest.screen(80, 24)) == ["picture of 24 lines"]
 
 
 async def test_a_look_at_a_frozen_gateway_ends_after_five_seconds(

@@ -87,7 +87,7 @@ def test_the_gateways_of_other_machines_are_named_with_their_addresses(
 async def test_programs_get_a_line_of_json_for_each_process(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """The same facts."""
+    """JSON has the facts of the table."""
 
     async def find(_folder: Path) -> list[ProcessState]:
         return STATES

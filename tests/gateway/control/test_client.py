@@ -11,7 +11,7 @@ import trio
 
 from gateway.board.views import Events, GatewayLine
 from gateway.control import client
-from gateway.control.client import give, look
+from gateway.control.client import fetch_view, give
 from gateway.control.control_socket import NoControlSocket, listening
 from gateway.control.messages import (
     AdoptCommand,
@@ -80,9 +80,9 @@ async def test_whatever_is_no_answer_is_one_line(
 async def test_a_view_of_another_version_is_one_line(tmp_path: Path) -> None:
     """Its fields are others."""
     async with fake_gateway(tmp_path, _show_events):
-        assert await look(tmp_path, LatestEvents(group_id="g"), Events) == EVENTS
+        assert await fetch_view(tmp_path, LatestEvents(group_id="g"), Events) == EVENTS
         with pytest.raises(CommandRefused, match="another version"):
-            await look(tmp_path, DescribeGateway(), GatewayLine)
+            await fetch_view(tmp_path, DescribeGateway(), GatewayLine)
 
 
 async def _show_events(_asked: Question | Order, _given_by: str) -> Events:
@@ -100,7 +100,7 @@ async def test_a_group_that_is_not_known_is_told_apart(
 
     async with fake_gateway(tmp_path, refuse):
         with pytest.raises(CommandRefused, match=r"^not shown$") as refused:
-            await look(tmp_path, DescribeGroup(group_id="g"), Events)
+            await fetch_view(tmp_path, DescribeGroup(group_id="g"), Events)
     assert type(refused.value) is refusal
 
 
@@ -153,7 +153,7 @@ async def test_a_command_reaches_the_process_that_has_the_group(tmp_path: Path) 
     async with fake_fleet(tmp_path) as fleet:
         for group_id in GROUPS:
             await give(tmp_path, AdoptCommand(group_id=group_id))
-            await look(tmp_path, LatestEvents(group_id=group_id), Events)
+            await fetch_view(tmp_path, LatestEvents(group_id=group_id), Events)
     for slot in range(SLOTS):
         own = [group_id for group_id in GROUPS if member.slot_of(group_id) == slot]
         assert [command.group_id for command in fleet.commands[slot][::2]] == own  # type: ignore[union-attr]
@@ -187,7 +187,7 @@ async def test_a_process_that_is_away_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(NoControlSocket, match="no gateway is running"):
         await give(tmp_path, DrainCommand())
     with pytest.raises(NoControlSocket, match="no gateway is running"):
-        await look(tmp_path, LatestEvents(group_id="g"), Events)
+        await fetch_view(tmp_path, LatestEvents(group_id="g"), Events)
 
 
 async def test_an_unreadable_state_of_a_fleet_is_one_line(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class Processes:
         """What the other one was told to do, and in whose name."""
         self.is_other_away = False
         self._folder = folder
-        monkeypatch.setattr(fleet_door, "look", self._look)
+        monkeypatch.setattr(fleet_door, "fetch_view", self._fetch_view)
         monkeypatch.setattr(fleet_door, "pass_on", self._pass_on)
         monkeypatch.setattr(
             fleet_door, "find_processes", lambda folder: [folder / "0", folder / "1"]
@@ -85,7 +85,7 @@ class Processes:
         """The metrics of this process."""
         return b""
 
-    async def _look(self, _folder: Path, question: Question, *_: Any, **__: Any) -> Any:
+    async def _fetch_view(self, _folder: Path, question: Question, *_: Any, **__: Any) -> Any:
         if self.is_other_away:
             raise NoControlSocket("no gateway is running")
         self.asked.append(question)

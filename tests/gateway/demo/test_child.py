@@ -74,7 +74,7 @@ async def test_all_lines_of_a_child_are_read(module: Modules) -> None:
             await child.finish(LIMIT_S)
     assert lines == ["hello", "bye"]
     assert child.asked_to_end
-    assert child.fate() == "exit status 0"
+    assert child.describe_exit() == "exit status 0"
     assert not is_alive(child.pid)
 
 
@@ -84,7 +84,7 @@ async def test_the_last_line_of_stderr_is_the_reason_of_an_end(module: Modules) 
     with capture_logs() as logged, trio.fail_after(LIMIT_S):
         child = await run_child(module(FAILS), [], name="c", on_line=lines.append)
     assert lines == ["unfinished"]
-    assert child.fate() == "exit status 1: no such luck"
+    assert child.describe_exit() == "exit status 1: no such luck"
     assert not child.asked_to_end
     assert [entry["text"] for entry in logged] == ["no such luck"]
 
@@ -98,7 +98,7 @@ async def test_a_killed_child_is_reported_as_killed(module: Modules) -> None:
             )
             os.kill(child.pid, signal.SIGKILL)
             await child.ended.wait()
-    assert child.fate() == "SIGKILL"
+    assert child.describe_exit() == "SIGKILL"
 
 
 async def test_cancelling_kills_and_reaps(module: Modules) -> None:

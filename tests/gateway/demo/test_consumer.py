@@ -59,4 +59,4 @@ async def test_sigterm_closes_a_consumer() -> None:
         os.kill(child.pid, signal.SIGTERM)
         await child.ended.wait()
     assert isinstance(heard.all[-1], ClosedReport)
-    assert child.fate() == "exit status 0"
+    assert child.describe_exit() == "exit status 0"

@@ -77,8 +77,8 @@ async def test_a_consumer_group_needs_one_request(coordinator: Coordinator) -> N
     coordinator.consumer_group = ConsumerGroup(group_id="g", group_state="Assigning")
     with description_of(coordinator) as description:
         for _ in range(3):
-            look = await description.look()
-            assert look == ObservedGroup(protocol="consumer", state="Assigning", members=())
+            observed = await description.fetch()
+            assert observed == ObservedGroup(protocol="consumer", state="Assigning", members=())
     assert coordinator.count_requests(ApiKey.FIND_COORDINATOR) == 1
     assert coordinator.count_requests(ApiKey.CONSUMER_GROUP_DESCRIBE) == 3
     assert coordinator.count_requests(ApiKey.DESCRIBE_GROUPS) == 0
@@ -90,8 +90,8 @@ async def test_a_classic_group_is_described_by_the_classic_request(
 ) -> None:
     """ConsumerGroupDescribe answers GROUP_ID_NOT_FOUND for it."""
     with description_of(coordinator) as description:
-        look = await description.look()
-    assert look == ObservedGroup(protocol="classic", state="Stable", members=())
+        observed = await description.fetch()
+    assert observed == ObservedGroup(protocol="classic", state="Stable", members=())
 
 
 @pytest.mark.parametrize(
@@ -103,15 +103,15 @@ async def test_an_error_is_reported_and_the_coordinator_looked_up(
     """The coordinator may have moved."""
     coordinator.consumer_group = ConsumerGroup(group_id="g", error_code=error_code)
     with description_of(coordinator) as description:
-        assert await description.look() == (
+        assert await description.fetch() == (
             f"ConsumerGroupDescribe was answered with error {error_code}"
         )
         coordinator.consumer_group = ConsumerGroup(group_id="g", group_state="Stable")
-        assert isinstance(await description.look(), ObservedGroup)
+        assert isinstance(await description.fetch(), ObservedGroup)
     assert coordinator.count_requests(ApiKey.FIND_COORDINATOR) == 2
 
 
 async def test_an_unreachable_gateway_is_reported() -> None:
     """The step waits and retries."""
     with closing(GroupDescription("127.0.0.1:1", "g")) as description:
-        assert "cannot connect to 127.0.0.1:1" in str(await description.look())
+        assert "cannot connect to 127.0.0.1:1" in str(await description.fetch())

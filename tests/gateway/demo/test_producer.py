@@ -18,4 +18,4 @@ async def test_the_producer_numbers_its_records_and_counts_them() -> None:
     assert last.failed == 0
     assert sum(last.end_offsets) == last.acknowledged
     assert max(last.end_offsets) - min(last.end_offsets) <= 1
-    assert child.fate() == "exit status 0"
+    assert child.describe_exit() == "exit status 0"

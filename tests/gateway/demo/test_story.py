@@ -95,7 +95,7 @@ class Stage:
         self.outcomes: dict[str, list[Outcome]] = {name: [] for name in GIVEN}
         self.mode = mode
         monkeypatch.setattr(story_module, "give", self._give)
-        monkeypatch.setattr(story_module, "look", self._look)
+        monkeypatch.setattr(story_module, "fetch_view", self._fetch_view)
         self.story = Story(
             cast("Roll", self.roll),
             cast("Fleet", self.fleet),
@@ -114,7 +114,7 @@ class Stage:
         first = self.outcomes[order.command]
         return first.pop(0) if first else GIVEN[order.command]
 
-    async def _look(self, *_question: object) -> Any:
+    async def _fetch_view(self, *_question: object) -> Any:
         return type("Readiness", (), {"mode": self.mode})
 
 

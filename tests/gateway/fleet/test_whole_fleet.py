@@ -16,7 +16,7 @@ from gateway.board.views import GroupPage, ProcessLine
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.commands.show_board import all_groups
 from gateway.commands.show_gateways import find_states
-from gateway.control.client import give, look
+from gateway.control.client import fetch_view, give
 from gateway.control.messages import (
     CommandRefused,
     DescribeGroup,
@@ -107,7 +107,7 @@ async def test_members_of_a_killed_process_go_on_at_another_until_it_is_back(
             await gateway.until_event("shards_taken")
             assert await coordinator_of(gateway, "g") == coordinator_id(other, 1)
             assert await beat_at(nodes[coordinator_id(other, 1)], joined) == ErrorCode.NONE
-            page = await look(tmp_path, DescribeGroup(group_id="g"), GroupPage)
+            page = await fetch_view(tmp_path, DescribeGroup(group_id="g"), GroupPage)
             assert page.group_id == "g"
             await gateway.until_event("shards_taken", 1 + SHARDS // PROCESSES)
             assert await nodes_of(gateway) == nodes
@@ -204,7 +204,7 @@ async def test_commands_see_the_groups_of_all_processes(tmp_path: Path) -> None:
             lines = await all_groups(tmp_path)
             assert [line.group_id for line in lines] == sorted(group_ids)
             for group_id in group_ids:
-                page = await look(tmp_path, DescribeGroup(group_id=group_id), GroupPage)
+                page = await fetch_view(tmp_path, DescribeGroup(group_id=group_id), GroupPage)
                 assert page.members == 1
             outcome = await give(tmp_path, DrainCommand())
             assert (outcome.is_draining, outcome.hosted) == (True, len(group_ids))

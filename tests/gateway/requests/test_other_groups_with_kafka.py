@@ -8,7 +8,7 @@ import pytest
 
 from gateway.board.views import GroupPage
 from gateway.cluster.broker_connection import BrokerConnection
-from gateway.control.client import look
+from gateway.control.client import fetch_view
 from gateway.control.messages import DescribeGroup
 from gateway.operators import OperatorsConfig
 from kafka_codecs.apis import ApiKey
@@ -129,6 +129,6 @@ async def test_a_share_fetch_at_another_broker_names_the_leaders_listener(
         (endpoint,) = answer.node_endpoints
         assert endpoint.node_id == partition.leader_id
         assert (endpoint.host, endpoint.port) == listeners[partition.leader_id]
-        page = await look(tmp_path, DescribeGroup(group_id=group), GroupPage)
+        page = await fetch_view(tmp_path, DescribeGroup(group_id=group), GroupPage)
         assert (page.mode, page.stands) == ("forwarded", "the cluster serves it, a share group")
         assert "share group" in (page.blocker or "")
