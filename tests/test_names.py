@@ -6,9 +6,11 @@ package without one keeps the rule.
 
 import ast
 import re
+import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,10 @@ LEANING = {
     "Those",
 }
 """First words of a docstring that need another text before them."""
+REFERRING = re.compile(
+    r"The same(?:[,.]| (?:after|as|but|for|holds|in|of|to|where|with|without)\b)"
+)
+"""First words of a docstring that refer to the text before it."""
 IRREGULAR = {
     *("begun", "done", "found", "given", "gone", "heard", "held", "kept", "known", "left", "lost"),
     *("made", "met", "said", "seen", "sent", "shown", "spoken", "taken", "told", "written"),
@@ -61,17 +67,18 @@ def package_of(path: Path) -> str:
     return "/".join(folders[: 3 if folders[:2] == ("tests", "gateway") else 2])
 
 
-def vague_variables(tree: ast.Module) -> Iterator[str]:
-    """The variables and parameters with a name that says nothing."""
+def variables(tree: ast.Module) -> Iterator[str]:
+    """The names of variables and parameters, where they get a value."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            name = node.id
+            yield node.id
         elif isinstance(node, ast.arg):
-            name = node.arg
-        else:
-            continue
-        if name in VAGUE:
-            yield name
+            yield node.arg
+
+
+def vague_variables(tree: ast.Module) -> Iterator[str]:
+    """The variables and parameters with a name that says nothing."""
+    yield from (name for name in variables(tree) if name in VAGUE)
 
 
 def docstrings(tree: ast.Module) -> Iterator[str]:
@@ -87,7 +94,8 @@ def docstrings(tree: ast.Module) -> Iterator[str]:
 def leaning_docstrings(tree: ast.Module) -> Iterator[str]:
     """The texts that do not stand alone."""
     for text in docstrings(tree):
-        if re.split(r"\W", text.lstrip(), maxsplit=1)[0] in LEANING:
+        start = text.lstrip()
+        if re.split(r"\W", start, maxsplit=1)[0] in LEANING or REFERRING.match(start):
             yield text
 
 
@@ -125,6 +133,33 @@ RULES: Mapping[str, Check] = {
 """What a rule forbids."""
 
 
+NO_NOUNS = {"asked", "lately", "spoken"}
+"""Names of variables that tell what happened instead of what they hold, besides those in `its_`."""
+
+
+def nounless_variables(tree: ast.Module) -> Iterator[str]:
+    """The variables and parameters that are not named after what they hold."""
+    for name in variables(tree):
+        if name in NO_NOUNS or name.startswith("its_"):
+            yield name
+
+
+TRANSLATED = re.compile(
+    r"\b(?:(?:some|any|every)body|whoever|beside|by\s+now|as\s+yet|on\s+account\s+of"
+    r"|go(?:es|ne|ing)?\s+on|went\s+on|(?:is|are|was|were|been)\s+told\s+of"
+    r"|nor\s+(?:is|are|was|were|has|have|does|do))\b",
+    re.IGNORECASE,
+)
+"""Idioms that a native speaker would not write here."""
+
+
+def translated_idioms(source: str) -> Iterator[str]:
+    """The idioms in the comments, docstrings and other texts of a module."""
+    for token in tokenize.generate_tokens(StringIO(source).readline):
+        if token.type in (tokenize.STRING, tokenize.COMMENT):
+            yield from TRANSLATED.findall(token.string)
+
+
 FORMER_WORDS = {
     *("Aside", "Errand", "Guise", "Happened", "Lane", "Nobody", "Occupants", "Patience"),
     *("Presence", "Pressure", "Tell", "Told", "Visitor", "Facilities"),
@@ -147,6 +182,16 @@ def test_no_package_breaks_a_rule_more_often_than_before(rule: str) -> None:
     counts, limits = violations(RULES[rule]), LIMITS.get(rule, {})
     assert {name: count for name, count in counts.items() if count > limits.get(name, 0)} == {}
     assert {name for name in limits if not counts[name]} == set(), "no limit is needed any more"
+
+
+def test_the_product_names_nouns_and_has_no_translated_idiom() -> None:
+    """Tests may say it in other words."""
+    objections = {
+        str(path.relative_to(ROOT)): words
+        for path in modules(CODECS, COORDINATOR, GATEWAY)
+        if (words := [*nounless_variables(parse(path)), *translated_idioms(path.read_text())])
+    }
+    assert objections == {}
 
 
 def test_no_two_classes_share_a_name() -> None:
@@ -200,9 +245,30 @@ def test_the_modules_that_docstrings_name_exist() -> None:
         ("leaning docstrings", 'LIMIT = 1\n"""Of all connections."""', 1),
         ("leaning docstrings", 'def f():\n    """As `g`, here."""', 1),
         ("leaning docstrings", 'def f():\n    """Offer it."""', 0),
+        ("leaning docstrings", 'LIMIT = 2\n"""The same, now."""', 1),
+        ("leaning docstrings", 'def f():\n    """The same group twice."""', 0),
         ("bare participles", "def looked(): pass\nasync def _told(): pass", 2),
         ("bare participles", "def on_lookup_finished(): pass\ndef feed(): pass", 0),
     ],
 )
 def test_a_planted_name_is_found(rule: str, source: str, count: int) -> None:
     assert len(list(RULES[rule](ast.parse(source)))) == count
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("# Somebody else goes\n", 1),
+        ('"""Nor does it, whoever asks."""\n', 2),
+        ('text = "the group goes on"\n', 1),
+        ('"""The group\n    goes\n    on."""\n', 1),
+        ('"""Besides, it continues."""\n', 0),
+    ],
+)
+def test_a_planted_idiom_is_found(source: str, count: int) -> None:
+    assert len(list(translated_idioms(source))) == count
+
+
+def test_a_planted_participle_is_found() -> None:
+    source = "def f(asked): its_owner = asked.spoken"
+    assert sorted(nounless_variables(ast.parse(source))) == ["asked", "its_owner"]
