@@ -238,7 +238,7 @@ class GroupEngine:
         return describe(self.state, config=self._config, topics=topics)
 
     def summarize(self) -> GroupView:
-        """The same without members, for lists of groups."""
+        """The group without its members, for lists of groups."""
         return summarize(self.state, config=self._config)
 
     @property

@@ -64,7 +64,7 @@ class OperatorsConfig:
     regression_share: float = REGRESSION_SHARE
     """The part of what a group consumes that may stay behind after a step."""
     member: FleetMember | None = None
-    """This process, if it is one of a fleet."""
+    """The process in its fleet, if it is in one."""
     fleet_folder: Path | None = None
     """The state folder of the whole fleet."""
     link: ParentLink | None = None

@@ -61,7 +61,7 @@ class Reloading:
         self._in_force: tuple[HostingRules, GroupLimits] | None = None
 
     def take_rules(self, rules: HostingRules, limits: GroupLimits) -> None:
-        """These rules and limits on groups are in force."""
+        """Take note of the rules and limits on groups that are in force."""
         self._in_force = rules, limits
 
     def reload(self) -> None:

@@ -124,8 +124,8 @@ def _decode(message_type: type[_M], data: bytes) -> tuple[int, _M]:
 
 
 def _encode(value: _M, version: int) -> bytes:
-    spoken = _supported_version(version)
-    return _VERSION.pack(spoken) + encode(value, spoken)
+    known_version = _supported_version(version)
+    return _VERSION.pack(known_version) + encode(value, known_version)
 
 
 def _supported_version(version: int) -> int:

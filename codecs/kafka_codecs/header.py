@@ -44,8 +44,8 @@ def decode_request_header(frame: bytes, api_key: ApiKey | None = None) -> tuple[
     unknown api key, a negative version, and for malformed or missing bytes.
     """
     try:
-        its_key, api_version, correlation_id = _REQUEST_START.unpack_from(frame)
-        key = its_key if api_key is None else api_key
+        frame_key, api_version, correlation_id = _REQUEST_START.unpack_from(frame)
+        key = frame_key if api_key is None else api_key
         if api_version < 0:
             raise WireError(f"request header: version {api_version}")
         flexible = _is_flexible(key, api_version)

@@ -215,7 +215,7 @@ Java's `new String(bytes, UTF_8)`. Kafka refuses no bytes. A string that contain
 as UTF-8, and therefore to other bytes."""
 
 AS_JAVA_AT_ANY_LENGTH = "groupferry-as-java-at-any-length"
-"""The same for a string that Kafka never has to write."""
+"""The error handler for a string that Kafka never has to write."""
 
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 """A surrogate, which UTF-8 does not permit. Java replaces it as a whole, and Python each byte; they

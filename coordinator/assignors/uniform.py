@@ -26,7 +26,7 @@ def assign_uniformly(spec: GroupSpec) -> Target:
 
 
 def _balance(spec: GroupSpec) -> Target:
-    """The same, wherever the members are."""
+    """A balanced target that ignores racks."""
     if not spec.is_homogeneous:
         return assign_heterogeneously(spec)
     counts = {topic_id: spec.partition_count(topic_id) for topic_id in spec.subscriber_counts}

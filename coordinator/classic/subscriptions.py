@@ -1,9 +1,9 @@
 """What the members of a classic group subscribe to and own, and watching topics for the leader.
 
 Normally the leader watches the topics. DEV D11: after a downgrade without a rebalance the leader
-does not know that it leads, nor does a static leader that restarts with JoinGroup v8 or older. A
-grown topic would stay unnoticed until the next rebalance. The group therefore checks its topics at
-heartbeats until a join phase elects a leader that knows.
+does not know that it leads, and neither does a static leader that restarts with JoinGroup v8 or
+older. A grown topic would stay unnoticed until the next rebalance. The group therefore checks its
+topics at heartbeats until a join phase elects a leader that knows.
 """
 
 from dataclasses import replace

@@ -1,5 +1,5 @@
 """How far consumers of a group may switch to the new protocol, and back: what an operator lets the
-migration do (DEV D74, D75), and how long a group rests that was converted to and fro (DEV D76).
+migration do (DEV D74, D75), and how long a group rests that was converted back and forth (DEV D76).
 
 The operator's choice is kept with the group's configs, where no client sees or changes it.
 """
@@ -25,7 +25,7 @@ HIDDEN_NAMES: Collection[str] = (*NAMES, ROLLED_SINCE)
 """The overrides that no client sees or changes."""
 
 LASTING_MS = 900_000
-"""A group that has been a consumer group for this long has not been converted to and fro."""
+"""A group that has been a consumer group for this long has not been converted back and forth."""
 FIRST_REST_MS = 30_000
 """The rest after the second such conversion; it doubles with each. The first is free, because an
 operator may have second thoughts."""
@@ -41,7 +41,7 @@ class RollMode(StrEnum):
     HOLD = "hold"
     """The group gets no more native members than it has."""
     PAUSE = "pause"
-    """The same, and the target assignment stays as it is."""
+    """The group gets no more native members, and its target assignment stays as it is."""
     AS_CONFIGURED = "as configured"
     """What the gateway's settings say of the group."""
 
@@ -56,7 +56,7 @@ class RollPolicy:
     is_paused: bool = False
     """Whether the target assignment stays as it is."""
     rest_max_ms: int = 0
-    """The longest time that a group stays classic after conversions to and fro."""
+    """The longest time that a group stays classic after conversions back and forth."""
 
     @property
     def mode(self) -> RollMode:
@@ -122,6 +122,6 @@ def check_rested(conversions: Conversions, now_ms: int) -> None:
     if rest_ms > 0:
         raise GroupError(
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            f"the group was converted to and fro, and stays classic for {-(-rest_ms // 1000)} s:"
-            " its consumers with the new protocol do not last",
+            f"the group was converted back and forth: it stays classic for {-(-rest_ms // 1000)} s,"
+            " because its consumers with the new protocol do not stay",
         )

@@ -112,7 +112,7 @@ class ClassicCore:
     """Temporary owners (deviation D85), until they have got what they are assigned for a time."""
 
     def without_older_epoch(self, member_id: str) -> "ClassicCore":
-        """The same, except that the member knows the generation."""
+        """A copy in which the member knows the generation."""
         others = {id_: epoch for id_, epoch in self.older_epochs.items() if id_ != member_id}
         return replace(self, older_epochs=others)
 

@@ -114,7 +114,7 @@ class _Api:
         return _view(readiness, 200 if readiness.is_ready else 503)
 
     async def metrics(self, _: Request) -> Response:
-        """For Prometheus."""
+        """The metrics, for Prometheus."""
         if self._context.measure is None:
             return _reason(503, "nothing is measured without admin_listen: set it")
         return Response(await self._context.measure(), headers={"Content-Type": CONTENT_TYPE})
@@ -131,8 +131,8 @@ class _Api:
             # Not a part of the path: a group id may have slashes, dots and line ends.
             query = {name: text for name, text in request.query_params.items() if name in fields}
             try:
-                asked = question.model_validate_strings(query)
-                return _view(await self._context.handlers.show(asked))
+                view_request = question.model_validate_strings(query)
+                return _view(await self._context.handlers.show(view_request))
             except ValidationError as error:
                 return _reason(400, _first(error))
             except NotKnown as unknown:

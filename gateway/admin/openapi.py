@@ -94,8 +94,8 @@ def description() -> dict[str, Any]:
                 _query("after", "The group id after which the part begins.", _TEXT),
                 _query(
                     "since",
-                    "The revision of an earlier look: groups that are shown as then are left out."
-                    " 0 for the first look.",
+                    "The revision of an earlier list: groups that are shown as then are left out."
+                    " 0 for the first list.",
                     {"type": "integer"},
                 ),
             ),

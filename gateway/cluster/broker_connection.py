@@ -87,7 +87,7 @@ class BrokerConnection:
         self._receiving = trio.Lock()
         self._correlation_ids = itertools.count()
         self.closed = False
-        self.spoken = ApiVersionsResponse()
+        self.api_versions = ApiVersionsResponse()
         """The broker's ApiVersions answer."""
         self.versions: Versions = {}
         """The versions in that answer, by API key."""
@@ -200,13 +200,13 @@ class BrokerConnection:
                 f" end, {TLS_WANTED}"
             ) from None
         with self._closing_on_wire_error():
-            self.spoken = decode(ApiVersionsResponse, body, version)
-        if self.spoken.error_code:
+            self.api_versions = decode(ApiVersionsResponse, body, version)
+        if self.api_versions.error_code:
             raise UpstreamError(
-                f"{self._address} answered ApiVersions with {name_of(self.spoken.error_code)}"
+                f"{self._address} answered ApiVersions with {name_of(self.api_versions.error_code)}"
             )
         self.versions = {
-            api.api_key: (api.min_version, api.max_version) for api in self.spoken.api_keys
+            api.api_key: (api.min_version, api.max_version) for api in self.api_versions.api_keys
         }
 
     async def _authenticate(self, credentials: Credentials) -> None:

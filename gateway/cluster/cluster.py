@@ -124,7 +124,7 @@ class Cluster:
         self.versions: Versions = {}
         """The API versions of the bootstrap address that answered last."""
         self.answered: Address | None = None
-        """That address."""
+        """The bootstrap address that answered last."""
         self._latest = MetadataResponse()
         self._unanswered_s: float | None = None
         self.changed = trio.Event()
@@ -237,8 +237,8 @@ class Cluster:
             raise UpstreamError(f"more than {TOPICS_MAX} topics are asked for")
         answer = await self._metadata_of((*names, *others))
         existing = topics_in(answer)
-        asked = {**dict.fromkeys(names, owner), **others}
-        self._follow_unknown({name: by for name, by in asked.items() if name not in existing})
+        requested = {**dict.fromkeys(names, owner), **others}
+        self._follow_unknown({name: by for name, by in requested.items() if name not in existing})
         by_owner: defaultdict[QuotaKey | None, list[str]] = defaultdict(list)
         for name in filter(existing.__contains__, others):
             by_owner[others[name]].append(name)
@@ -413,8 +413,8 @@ class Cluster:
             else:
                 nodes[group_id] = _node_or_error(group_id, one)
 
-        asked = group_ids[:COORDINATORS_ONE_BY_ONE_MAX]
-        for together in batches(asked, COORDINATORS_TOGETHER_MAX):
+        served_ids = group_ids[:COORDINATORS_ONE_BY_ONE_MAX]
+        for together in batches(served_ids, COORDINATORS_TOGETHER_MAX):
             async with trio.open_nursery() as finding:
                 for group_id in together:
                     finding.start_soon(find, group_id)

@@ -212,7 +212,7 @@ class Brokers:
         except UpstreamError as error:
             self.doubt(node_id, str(error))
             raise
-        self._note_offer(node_id, offer_of(connection.spoken))
+        self._note_offer(node_id, offer_of(connection.api_versions))
         return connection
 
     def _note_offer(self, node_id: int, offer: Offer) -> None:
@@ -240,7 +240,9 @@ class Brokers:
                 address = self._live_brokers().get(node_id) or self._addresses[node_id]
                 connection = await self._open(address, ClientSoftware())
                 connection.close()
-                self._note_offer(node_id, offer_of(connection.spoken))  # it may have been upgraded
+                self._note_offer(
+                    node_id, offer_of(connection.api_versions)
+                )  # it may have been upgraded
                 self._away.pop(node_id).set()
         log.info("broker_back", node_id=node_id)
 

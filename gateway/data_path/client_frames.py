@@ -17,7 +17,7 @@ from gateway.data_path.splice import StreamEnded
 from gateway.data_path.stream import FrameSource
 from gateway.data_path.upstream import Upstream
 from gateway.data_path.upstream_connection import SIZE
-from gateway.transport.sockets import Nowhere, Sink, Transport, send_all
+from gateway.transport.sockets import NullSink, Sink, Transport, send_all
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.apis import APIS, ApiKey
 from kafka_codecs.declaration import Struct
@@ -103,13 +103,15 @@ class ClientFrames:
         return await self.source.hold(size, self.count_held)
 
     def let_go(self) -> None:
-        """The requests that were held are answered, or the connection has ended."""
+        """Stop counting the requests that were held: they are answered, or the connection has
+        ended."""
         if self._held_bytes:
             self._held.give_back(self._held_of, self._held_bytes)
             self._held_bytes = 0
 
     def count_held(self, count_bytes: int) -> None:
-        """So many bytes of a request or its answer are held until `let_go`. Raises TooMuchHeld."""
+        """Count so many bytes of a request or its answer as held until `let_go`. Raises
+        TooMuchHeld."""
         if not self._held_bytes:
             self._held_of = self._slot.owner
         self._held.take(self._held_of, count_bytes)
@@ -168,7 +170,7 @@ class ClientFrames:
     def silence(self) -> None:
         """Send the client nothing from now on. It has gone, and an answer was left out: if it has
         closed only its side, it would take each later answer for that of another request."""
-        self._sink = Nowhere()
+        self._sink = NullSink()
         self.upstream.silence()
 
     async def frame_answer(

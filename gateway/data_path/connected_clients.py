@@ -64,8 +64,8 @@ class ConnectedClients:
         if connected.connections:
             return
         del self._connected[client]
-        for gone, its_owner in connected.closed.items():
-            self._gone.put(gone, its_owner, its_owner)
+        for membership, former_owner in connected.closed.items():
+            self._gone.put(membership, former_owner, former_owner)
 
     def _be_silent(self, number: int | None) -> Membership | None:
         """The member that has spoken on this connection last, and on no other since."""
@@ -83,6 +83,6 @@ class ConnectedClients:
         authentication, those at the same address."""
         return frozenset(
             member_id
-            for (its_group, member_id), its_owner in self._gone.items()
-            if (its_group, its_owner) == (group_id, owner)
+            for (gone_group_id, member_id), former_owner in self._gone.items()
+            if (gone_group_id, former_owner) == (group_id, owner)
         )

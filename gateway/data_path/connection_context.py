@@ -41,7 +41,7 @@ class ConnectionContext:
     anonymous_grants: Grants
     """What the cluster has lately allowed clients without credentials."""
     grants_total: SharedTotal = field(default_factory=lambda: SharedTotal(OF_ALL_CLIENTS_MAX))
-    """For what the cluster has allowed the others, each on its own connection."""
+    """Counts what the cluster has allowed the others, each on its own connection."""
     found_coordinators: FoundCoordinators | None = None
     """The coordinators that clients without credentials were told lately. In a fleet none are
     remembered, because its members give each other groups."""

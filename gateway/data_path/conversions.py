@@ -82,11 +82,11 @@ async def _one_by_one(
         # Share groups came with v6, which this upstream does not support.
         return without_coordinator(keys, ErrorCode.INVALID_REQUEST)
     version = min(upstream.versions[ApiKey.FIND_COORDINATOR][1], _LAST_WITH_ONE_KEY)
-    asked = [
+    requests = [
         FindCoordinatorRequest(key=key, key_type=request.key_type)
         for key in keys[:COORDINATOR_KEYS_MAX]
     ]
-    answers: Sequence[FindCoordinatorResponse] = await upstream.ask_all(asked, version)
+    answers: Sequence[FindCoordinatorResponse] = await upstream.ask_all(requests, version)
     coordinators = tuple(
         Coordinator(
             key=key,

@@ -15,7 +15,7 @@ _NO_SESSION_ID, _NO_SESSION_EPOCH = 0, -1
 
 
 def held_fetch(request: FetchRequest, version: int) -> FetchRequest:
-    """The same topics from the same offsets."""
+    """The request without a session, and with a limit on its answer."""
     topics = request.topics
     if version < MAX_BYTES_SINCE:
         partition_count = sum(len(topic.partitions) for topic in topics)

@@ -144,7 +144,7 @@ class FleetListeners(Listeners):
 
 
 class SeatedListeners(FleetListeners):
-    """The same for a gateway whose fleet runs on several machines: addresses are those of the
+    """The listeners of a gateway whose fleet runs on several machines: addresses are those of the
     fleet's table, and the ports of this gateway go into it."""
 
     def __init__(

@@ -104,12 +104,14 @@ class Grants:
     def ask_about(self, grants: Sequence[Permission], node_id: int) -> Iterator[None]:
         """Let others wait until the end of the block, which asks this broker about these."""
         waiting: list[Callable[[], None]] = []
-        asked = [(node_id, grant) for grant in grants if (node_id, grant) not in self._questions]
-        self._questions |= dict.fromkeys(asked, waiting)
+        unanswered = [
+            (node_id, grant) for grant in grants if (node_id, grant) not in self._questions
+        ]
+        self._questions |= dict.fromkeys(unanswered, waiting)
         try:
             yield
         finally:
-            for question in asked:
+            for question in unanswered:
                 del self._questions[question]
             if waiting:  # soon: the asker's next question may be theirs, too
                 trio.lowlevel.current_trio_token().run_sync_soon(_call_all, waiting)

@@ -19,7 +19,7 @@ from kafka_codecs.header import RequestHeader
 
 
 def _hold_uncounted(_count_bytes: int) -> None:
-    """For requests without a connection."""
+    """Count nothing: the request has no connection."""
 
 
 @dataclass(slots=True, kw_only=True)  # frozen, it would take three times as long to make

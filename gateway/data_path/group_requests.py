@@ -462,8 +462,8 @@ class GroupRequests:
         source = self._frames.source
         if not source.ready(REQUEST_START.size):
             return None
-        size, api_key, its_version, _ = source.unpack(REQUEST_START)
-        is_alike = (api_key, its_version) == (ApiKey.OFFSET_COMMIT, version)
+        size, api_key, next_version, _ = source.unpack(REQUEST_START)
+        is_alike = (api_key, next_version) == (ApiKey.OFFSET_COMMIT, version)
         is_here = size >= SHORTEST_REQUEST and source.ready(SIZE.size + size)
         return size if is_alike and is_here else None
 

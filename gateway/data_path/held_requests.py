@@ -22,7 +22,7 @@ class HeldRequests:
         return self._total.used
 
     def take(self, owner: QuotaKey, count_bytes: int) -> None:
-        """So many more bytes have arrived. Raises TooMuchHeld."""
+        """Count so many more bytes that have arrived. Raises TooMuchHeld."""
         total = self._total
         if not total.has_room(owner, count_bytes):
             if total.used + count_bytes > total.total:
@@ -36,5 +36,5 @@ class HeldRequests:
         total.take(owner, count_bytes)
 
     def give_back(self, owner: QuotaKey, count_bytes: int) -> None:
-        """So many bytes are answered, or their connection has ended."""
+        """Stop counting so many bytes: they are answered, or their connection has ended."""
         self._total.free(owner, count_bytes)

@@ -49,7 +49,7 @@ class Offer:
     """What a broker speaks, and what its clients are therefore offered. Thousands of connections
     share it. Compared by identity: it is as good as one of a few constants."""
 
-    spoken: ApiVersionsResponse
+    api_versions: ApiVersionsResponse
     """The broker's ApiVersions answer."""
     versions: Versions
     """The versions in that answer, by api key."""
@@ -60,9 +60,9 @@ class Offer:
 
 
 @lru_cache(maxsize=OFFERS_MAX)
-def offer_of(spoken: ApiVersionsResponse) -> Offer:
+def offer_of(api_versions: ApiVersionsResponse) -> Offer:
     """The offer to the clients of a broker."""
-    versions = {api.api_key: (api.min_version, api.max_version) for api in spoken.api_keys}
+    versions = {api.api_key: (api.min_version, api.max_version) for api in api_versions.api_keys}
     offered = offered_versions(versions)
     relayed = {
         key: versions
@@ -70,7 +70,7 @@ def offer_of(spoken: ApiVersionsResponse) -> Offer:
         if key == ApiKey.PRODUCE
         or (API_TABLE[ApiKey(key)].treatment is ApiHandling.RELAY and key != ApiKey.END_TXN)
     }
-    return Offer(spoken, versions, offered, relayed)
+    return Offer(api_versions, versions, offered, relayed)
 
 
 NO_VERSIONS = (0, -1)
@@ -133,7 +133,7 @@ def encoded_answer(
     """The encoded answer to an ApiVersions request of a known version. `client_side`: the items of
     `client_side_apis`."""
     offered = {**known.offered, **{key: versions_of(api) for key, api in client_side}}
-    return encode(api_versions_answer(offered, known.spoken, version), version)
+    return encode(api_versions_answer(offered, known.api_versions, version), version)
 
 
 def api_versions_answer(

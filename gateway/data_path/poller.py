@@ -89,7 +89,7 @@ class Poller:
                     on_ready(what)
             if self._again or self._turn_ends:
                 break
-            handled += len(events)  # a look for more costs less than a checkpoint
+            handled += len(events)  # polling once more costs less than a checkpoint
         return True
 
     def close(self) -> None:

@@ -27,12 +27,12 @@ REBOOTSTRAP = MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
 TELL_INTERVAL_S = 60.0
 """How often a client is told at most. In between it is served."""
 CLOSING_S = 10.0
-"""For how long the connections of a told client are closed. A client that stays all the same is
-served again before its session is over."""
+"""How long the connections of a told client are closed. A client that stays all the same is served
+again before its session is over."""
 RUN_S = 45.0
 """How long a removal takes at most."""
 QUIET_S = 5.0
-"""For how long no client is connected before the removal is over: those that were sent away wait a
+"""How long no client must be connected before the removal is over: those that were sent away wait a
 little before they connect again, perhaps here."""
 LOOK_INTERVAL_S = 0.25
 WAKE_INTERVAL_S = 1.0

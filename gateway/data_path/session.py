@@ -29,7 +29,8 @@ def why_not_relayed(mechanism: str) -> str | None:
 
 
 class Session:
-    """Not authenticated at first. Times are those of `trio.current_time`."""
+    """The authentication of one connection, none at first. Times are those of
+    `trio.current_time`."""
 
     def __init__(self) -> None:
         self._mechanism: str | None = None

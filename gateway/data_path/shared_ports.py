@@ -8,7 +8,7 @@ from typing import Any
 import trio
 
 _BACKLOG = 0xFFFF
-"""That of Trio: as many as the system allows."""
+"""Unaccepted connections, as in Trio: as many as the system allows."""
 SocketAddress = tuple[socket.AddressFamily, tuple[Any, ...]]
 
 

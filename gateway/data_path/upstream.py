@@ -32,7 +32,7 @@ from gateway.data_path.splice import StreamEnded
 from gateway.data_path.states import UpstreamState
 from gateway.data_path.stream import OnWork, StreamResources
 from gateway.data_path.upstream_connection import UpstreamConnection
-from gateway.transport.sockets import Nowhere, Sink, Transport
+from gateway.transport.sockets import NullSink, Sink, Transport
 from kafka_codecs.api_versions import ApiVersionsRequest
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -85,7 +85,7 @@ class Upstream:
     )
 
     newest_number = 0
-    """That of the newest connection of all clients."""
+    """The number of the newest connection of all clients."""
 
     def __init__(
         self,
@@ -298,14 +298,14 @@ class Upstream:
             except BrokerLost:
                 pass
             try:
-                for asked in sent:
-                    await asked.wait_until_arrived()
+                for expected in sent:
+                    await expected.wait_until_arrived()
                     patience.deadline = math.inf
-                    answers.append(await asked.answer())  # now, so that the next finds room
+                    answers.append(await expected.answer())  # now, so that the next finds room
                     patience.deadline = trio.current_time() + timeout_s
             finally:
-                for asked in sent:
-                    asked.forget()
+                for expected in sent:
+                    expected.forget()
         if patience.cancelled_caught:
             self._give_up(connection)
         return answers + [None] * (len(messages) - len(answers))
@@ -320,9 +320,9 @@ class Upstream:
         """
         connection = self.connection
         assert connection is not None
-        asked, rest = connection.send_inspected(request, correlation_id, inspect)
+        expected, rest = connection.send_inspected(request, correlation_id, inspect)
         until_s = self._resources.poller.turn_s + self._timeout_s(key)
-        self._resources.broker_timeouts.wait(asked, until_s, partial(self._give_up, connection))
+        self._resources.broker_timeouts.wait(expected, until_s, partial(self._give_up, connection))
         return rest
 
     async def send_rest(self, rest: memoryview) -> None:
@@ -369,7 +369,7 @@ class Upstream:
 
     def silence(self) -> None:
         """Send none of the broker's answers to the client from now on."""
-        self._sink = Nowhere()
+        self._sink = NullSink()
         if self.connection is not None:
             self.connection.silence()
 
@@ -405,7 +405,7 @@ class Upstream:
 
     async def _open(self) -> UpstreamConnection:
         self.node_id, opened = await self._route.connect(self.software, self.node_id)
-        offer = offer_of(opened.spoken)
+        offer = offer_of(opened.api_versions)
         if self.is_bound or (self.is_negotiated and offer.versions != self.versions):
             opened.close()
             raise UpstreamChanged

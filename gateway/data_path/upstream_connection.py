@@ -24,7 +24,7 @@ from gateway.data_path.held_requests import COUNTED_FROM_BYTES
 from gateway.data_path.states import UPSTREAM_MOVES, UpstreamState
 from gateway.data_path.stream import Arrival, FrameSource, OnWork, StreamResources
 from gateway.moves import check_move
-from gateway.transport.sockets import Nowhere, Sink, Transport, close, send_all
+from gateway.transport.sockets import NullSink, Sink, Transport, close, send_all
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
@@ -37,7 +37,7 @@ _INT32 = struct.Struct(">i")
 _ANSWER_START = struct.Struct(">ii")  # size, correlation id
 _SHORTEST_ANSWER = 4
 _CORRELATION_ID_MAX = 2**31 - 1
-_NOWHERE = Nowhere()
+_NULL_SINK = NullSink()
 _OPEN = UpstreamState.OPEN  # every answer asks, and Python 3.11 takes long to find an Enum's member
 
 Take = Callable[[bytes], Awaitable[bytes]]
@@ -103,7 +103,7 @@ class UpstreamConnection:
         # Only while a client waits: each lot has 300 bytes.
         self._changed: trio.lowlevel.ParkingLot | None = None
         self._asking: trio.Lock | None = None
-        self._client: Sink = _NOWHERE
+        self._client: Sink = _NULL_SINK
         self._next_id = 0
         self._last_unanswered_id = 0  # none yet
 
@@ -150,20 +150,20 @@ class UpstreamConnection:
     ) -> tuple[Inspected, memoryview]:
         """Send a request (without its size), whose answer `inspect` sees first. Returns the
         expected answer, and what could not be sent immediately. The connection must have room."""
-        asked = Inspected(self._take_id(), client_correlation_id, inspect)
+        expected = Inspected(self._take_id(), client_correlation_id, inspect)
         _INT32.pack_into(
-            request, CORRELATION_ID_IN_REQUEST - SIZE.size, asked.upstream_correlation_id
+            request, CORRELATION_ID_IN_REQUEST - SIZE.size, expected.upstream_correlation_id
         )
-        self._expected.append(asked)
+        self._expected.append(expected)
         self._asked += 1
         frame = memoryview(SIZE.pack(len(request)) + request)
         try:
-            return asked, frame[self.sock.send(frame) :]
+            return expected, frame[self.sock.send(frame) :]
         except BlockingIOError:
-            return asked, frame
+            return expected, frame
         except OSError:
             self.give_up()
-            return asked, frame[:0]
+            return expected, frame[:0]
 
     async def send_rest(self, rest: memoryview) -> None:
         """Send what `send_inspected` could not. Raises BrokerLost."""
@@ -236,8 +236,8 @@ class UpstreamConnection:
             await self._send_whole(
                 b"".join(
                     [
-                        _request(asked.upstream_correlation_id, key, version, client_id, body)
-                        for asked, body in zip(sent, bodies, strict=True)
+                        _request(expected.upstream_correlation_id, key, version, client_id, body)
+                        for expected, body in zip(sent, bodies, strict=True)
                     ]
                 )
             )
@@ -261,7 +261,7 @@ class UpstreamConnection:
                 try:
                     goes_idle = await self._pump_to(client)
                 except OSError:
-                    goes_idle = await self._pump_to(_NOWHERE)
+                    goes_idle = await self._pump_to(_NULL_SINK)
         except BaseException:
             self._end()
             raise
@@ -271,7 +271,7 @@ class UpstreamConnection:
 
     def silence(self) -> None:
         """Drop all answers from now on."""
-        self._client = _NOWHERE
+        self._client = _NULL_SINK
 
     @property
     def is_parked(self) -> bool:

@@ -74,7 +74,7 @@ def answer_for_nodes(
     request: DescribeConfigsRequest, answer: DescribeConfigsResponse
 ) -> DescribeConfigsResponse:
     """The answer to that with the names of the client's own request."""
-    asked = {
+    original_names = {
         _of_broker(resource).resource_name: resource.resource_name
         for resource in request.resources
         if resource.resource_type == ConfigResourceType.BROKER
@@ -82,7 +82,9 @@ def answer_for_nodes(
     return replace(
         answer,
         results=tuple(
-            replace(result, resource_name=asked.get(result.resource_name, result.resource_name))
+            replace(
+                result, resource_name=original_names.get(result.resource_name, result.resource_name)
+            )
             if result.resource_type == ConfigResourceType.BROKER
             else result
             for result in answer.results

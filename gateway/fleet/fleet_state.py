@@ -20,7 +20,7 @@ SLOTS_FOLDER = "slots"
 FILE_NAME = f"{SHARDS_FOLDER}/fleet.json"
 """Next to the shards, so that a folder with both can appear in one step."""
 IN_CLUSTER = f"{SLOTS_FOLDER}/fleet.json"
-"""The same for a fleet whose shards are in the cluster."""
+"""The file of a fleet whose shards are in the cluster."""
 
 
 class FleetState(BaseModel):

@@ -287,7 +287,7 @@ class _Parent:
         return pid, ours
 
     def _become(self, run_process: RunProcess, link: socket.socket) -> NoReturn:
-        """Go on as the new process."""
+        """Continue as the new process."""
         status = 1
         try:
             signal.set_wakeup_fd(-1)

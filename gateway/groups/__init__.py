@@ -1,1 +1,1 @@
-"""Runs the hosted groups: drivers, clock, topics and looks at the cluster."""
+"""Runs the hosted groups: drivers, clock, topics and lookups in the cluster."""

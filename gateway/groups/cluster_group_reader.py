@@ -66,15 +66,15 @@ class ClusterGroupReader:
         try:
             node_id = await self._cluster.coordinator_of(group_id)
             if identity.may_be_adopted(await self._cluster.versions_of(node_id)):
-                asked = DescribeGroupsRequest(groups=(group_id,))
-                answer: DescribeGroupsResponse = await self._cluster.ask(node_id, asked)
+                question = DescribeGroupsRequest(groups=(group_id,))
+                answer: DescribeGroupsResponse = await self._cluster.ask(node_id, question)
                 return next((group for group in answer.groups if group.group_id == group_id), None)
         except UpstreamError:
             pass
         return None
 
     async def look_up_all(self, group_ids: Iterable[str]) -> Mapping[str, LookupOutcome]:
-        """The same for many groups."""
+        """Look many groups up."""
         outcomes: dict[str, LookupOutcome] = {}
         at: defaultdict[int, list[str]] = defaultdict(list)
         for group_id, node in (await self._cluster.coordinators_of(group_ids)).items():

@@ -18,12 +18,12 @@ ASKED_TOGETHER_MAX = 200
 """Groups that one look asks about: those whose descriptions are oldest."""
 REMEMBERED_MAX = 1_000
 WAIT_S = 1.0
-"""How long a look waits for the cluster. After that it shows what is known, with its age."""
+"""How long the board waits for the cluster. After that it shows what is known, with its age."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenInCluster:
-    """What a look at the cluster has found of one group."""
+    """What a lookup in the cluster has found of one group."""
 
     outcome: LookupOutcome
     at_ms: int

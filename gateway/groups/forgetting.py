@@ -32,11 +32,11 @@ LOOK_INTERVAL_S = 24 * 60 * 60.0
 """How often to ask the cluster which groups it has forgotten. It keeps offsets for days (Kafka's
 `offsets.retention.minutes`)."""
 NEW_GROUPS_MAX, COUNT_INTERVAL_S = 1_000, 10 * 60.0
-"""So many more empty groups than the last look has left lead to another look, and how often they
+"""So many more empty groups than the last scan has left lead to another scan, and how often they
 are counted: a client may begin groups all day. The cluster looks for groups without members and
 offsets as often (Kafka's `offsets.retention.check.interval.ms`)."""
 FIRST_LOOK_S = (5 * 60.0, 15 * 60.0)
-"""The first look happens at random within this range. It is early enough for a gateway that is
+"""The first scan happens at random within this range. It is early enough for a gateway that is
 restarted every day, and spread so that gateways started together do not ask together."""
 UNUSED_MS_MAX = 7 * 24 * 60 * 60 * 1000
 """Adopted groups without members and offsets, and configs without a group, here or in the cluster,
@@ -52,9 +52,9 @@ class Forgetting:
         self._groups = groups
         self._reader = reader
         self._left = 0
-        """Empty groups after the last look, by the `weight` of their names."""
+        """Empty groups after the last scan, by the `weight` of their names."""
         self._is_complete = False
-        """Whether the last look has learned of every group."""
+        """Whether the last scan has learned of every group."""
 
     async def run(self) -> None:
         """Check the groups periodically until cancelled."""
@@ -104,7 +104,7 @@ class Forgetting:
 
     async def _ask(self, group_id: str, make: Callable[[int, Topics], Request]) -> bool:
         reply = await self._groups.drivers.ask(group_id, make)
-        return reply.error is ErrorCode.NONE  # a member may have joined since the look
+        return reply.error is ErrorCode.NONE  # a member may have joined since the scan
 
 
 def _deletion(token: int, _topics: Topics) -> DeleteGroupReceived:

@@ -123,7 +123,7 @@ class GroupDriver:
         """Who is to learn that a call has changed, once the effects are carried out."""
         self._is_feeding = False
         self._grace_over_ms = 0
-        """What the group was last told of pauses."""
+        """What the group was last told about pauses."""
         self._is_refreshing = False
         self._left: trio.Event | None = None
         """Set when the anchor has left, if a task waits for it."""

@@ -258,8 +258,8 @@ class GroupDrivers:
         return self.standings.get(group_id) or Standing(group_id, self._rules)
 
     def remember_standing(self, group_id: str, owner: QuotaKey | None) -> Standing:
-        """The same to be remembered. Of too many the oldest is forgotten, and asked for again when
-        needed."""
+        """What is known of a group in the cluster, remembered from now on. If there are too many,
+        the oldest is forgotten, and looked up again when needed."""
         standing = self.get_standing(group_id)
         if group_id not in self.by_id:
             self.standings.put(group_id, standing, owner)

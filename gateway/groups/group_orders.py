@@ -98,7 +98,7 @@ class GroupOrders:
             return await self._drivers.driver(group_id).move(AdoptRequest())
         return AdoptionOutcome.refuse(
             group_id,
-            f"it has not ended in {ADOPTION_TIMEOUT_S:.0f} s, and goes on;"
+            f"it has not ended in {ADOPTION_TIMEOUT_S:.0f} s, and continues;"
             " groupferry events tells how it ends",
         )
 
@@ -166,7 +166,7 @@ class GroupOrders:
             )
         return ReleaseOutcome.refuse(
             group_id,
-            f"it has not ended in {RELEASE_TIMEOUT_S:.0f} s, and goes on: a member has neither"
+            f"it has not ended in {RELEASE_TIMEOUT_S:.0f} s, and continues: a member has neither"
             " rejoined nor left; groupferry events tells how it ends",
         )
 

@@ -80,7 +80,7 @@ class GroupRouter:
         return answer
 
     async def is_forwarded(self, group_id: str, owner: QuotaKey) -> bool:
-        """Whether the cluster answers for the group, by a look that begins now. False while an
+        """Whether the cluster answers for the group, by a lookup that begins now. False while an
         anchor is looked for that has to leave. `owner`: whose request names the group."""
         driver = self._drivers.by_id.get(group_id)
         if driver is not None and driver.group.move.seeks_anchor:
@@ -147,12 +147,12 @@ class GroupRouter:
             records = await self._state_log.read(group_id)
         except StateLogError:
             return None
-        if has_members(records) or group_id in self._drivers.by_id:  # by now
+        if has_members(records) or group_id in self._drivers.by_id:  # it has got one
             return None
         return self._drivers.engine_of(group_id, records)
 
     async def _look_once(self, group_id: str, owner: QuotaKey | None) -> RoutingDecision | None:
-        """The decision by a look at the cluster. None if the group has got a driver, which has
+        """The decision by a lookup in the cluster. None if the group has got a driver, which has
         looked itself, or will."""
         decision = await self._lookups.run(group_id, partial(self._look, group_id, owner))
         return None if self._drivers.needs_driver(group_id) else decision
@@ -214,7 +214,7 @@ class GroupRouter:
     def decide_on(
         self, group_id: str, outcome: LookupOutcome, owner: QuotaKey | None
     ) -> RoutingDecision:
-        if self._drivers.is_live(group_id):  # by now
+        if self._drivers.is_live(group_id):  # members have come
             return HERE
         if self._drivers.is_moving(group_id):
             return MOVING

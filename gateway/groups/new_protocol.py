@@ -31,8 +31,10 @@ async def new_protocol_of(cluster: Cluster, group_id: str) -> NewProtocol:
 
 
 async def _is_switched_on(cluster: Cluster, node_id: int) -> bool:
-    asked = ApiVersionsRequest(client_software_name="groupferry", client_software_version="release")
-    answer: ApiVersionsResponse = await cluster.ask(node_id, asked, _FIRST_WITH_FEATURES)
+    question = ApiVersionsRequest(
+        client_software_name="groupferry", client_software_version="release"
+    )
+    answer: ApiVersionsResponse = await cluster.ask(node_id, question, _FIRST_WITH_FEATURES)
     levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     return levels.get(_GROUP_VERSION, 0) > 0
 

@@ -71,14 +71,14 @@ class RegexPermissions:
             name for name in names if name not in answers or answers[name][0] <= since_s
         )
 
-    def note(self, group_id: str, asked: Collection[str], refused: Collection[str]) -> None:
+    def note(self, group_id: str, names: Collection[str], refused: Collection[str]) -> None:
         """The cluster has answered: a member may describe all but the refused topics."""
         group, now_s, since_s = self._group(group_id), trio.current_time(), self._since_s
         self._topics -= len(group.answers)
         group.answers = {
             name: answer for name, answer in group.answers.items() if answer[0] > since_s
         }
-        group.answers |= {name: (now_s, name not in refused) for name in asked}
+        group.answers |= {name: (now_s, name not in refused) for name in names}
         self._topics += len(group.answers)
         group.asked_s = -math.inf
         group.changed.set()

@@ -58,8 +58,8 @@ def why_not_found(
     *,
     longest_session_ms: int | None = None,
 ) -> tuple[str, ...]:
-    """The same after a look, which may find no classic group of consumers at all.
-    `longest_session_ms`: what the cluster admits, if it tells."""
+    """Why the group cannot be adopted after a lookup, which may find no classic group of consumers
+    at all. `longest_session_ms`: what the cluster admits, if it tells."""
     match outcome:
         case LiveMembers(anchored=DescribedGroup() as group):
             at = ", ".join(

@@ -48,8 +48,8 @@ CONSIDER_EVERY_MS = 5_000
 REFUSED_FOR_MS = 10_000
 """How long a group is left alone after the cluster's description spoke against its adoption."""
 UNDONE_FOR_MS, UNDONE_FOR_MS_MAX = 60_000, 900_000
-"""The same after an adoption that was undone, which costs its members a rebalance; doubles with
-each failure."""
+"""How long a group is left alone after an adoption that was undone, which costs its members a
+rebalance; doubles with each failure."""
 AT_ONCE_MAX = 8
 """Groups that the gateway adopts by itself at a time. Each holds the calls of its clients."""
 HOLD_MAX_MS = 2_000
@@ -101,7 +101,7 @@ class Adopting(Moving):
         self.reasons: tuple[str, ...] = ()
         """Why the group could not be adopted at all, one by one."""
         self.held_ms = 0
-        """For how long calls were held. Final once the adoption has ended."""
+        """How long calls were held. Final once the adoption has ended."""
         self._join_metadata = parts.rules.gateway.join_metadata
         self._adoption: AdoptionState | None = None
         self._is_resumed = False

@@ -91,7 +91,7 @@ class Anchor:
         """Whether the cluster has said that no anchor of this state log is in the group, and no
         request was sent since then that may put one there."""
         self.wants_look = False
-        """Whether it waits for a look at the cluster."""
+        """Whether it waits for a lookup in the cluster."""
         self.sent = 0
         """Counts the requests that confirm the anchor when they are answered."""
         self.confirmed = 0
@@ -215,7 +215,7 @@ class Anchor:
         self._conclude(before, now_ms)
 
     def on_look(self, decision: RoutingDecision, now_ms: int) -> None:
-        """The look that the anchor asked for has found who answers for the group."""
+        """The lookup that the anchor asked for has found who answers for the group."""
         if not self.wants_look:
             return
         self.wants_look = False
@@ -241,7 +241,7 @@ class Anchor:
             self.phase = AnchorPhase.LOST
 
     def take_over(self, ids: AnchorIds, now_ms: int) -> None:
-        """Go on with the place that an adoption has taken in the group."""
+        """Continue with the place that an adoption has taken in the group."""
         self.need(now_ms, is_live=True)
         self._must_look = False
         self.is_known_absent = False

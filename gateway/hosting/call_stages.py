@@ -120,7 +120,7 @@ class CallStages:
         self._seen: object = None
         """How the anchor and the move stood when the waiting calls were last advanced."""
         self._has_looked = False
-        """Whether a look or a load of the log has ended since then."""
+        """Whether a lookup or a load of the log has ended since then."""
 
     # -- what the group asks ---------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class CallStages:
 
     def _advance_waiting(self, now_ms: int) -> bool:
         """Advance the calls that wait if what they wait for has changed. Hundreds may wait for the
-        anchor to join while each new call has a look at the cluster."""
+        anchor to join while each new call causes a lookup in the cluster."""
         anchor = self._anchor
         seen = (anchor.phase, anchor.is_here, anchor.confirmed, self._move.outlook)
         has_moved = seen != self._seen
@@ -289,7 +289,7 @@ class CallStages:
 
     def _forward_unless_held(self, call: Call, decision: RoutingDecision | None) -> None:
         if decision is None:
-            self.refuse(call, RefusalReason.MOVING)  # the look is the adoption's
+            self.refuse(call, RefusalReason.MOVING)  # the lookup is the adoption's
         elif self._found is None or not call.has_look:
             self.wait_for_look(call)
         elif refusal := hold.refusal(call, self._parts.config, self._found):
@@ -552,7 +552,7 @@ class CallStages:
         self.answer(call, reply)
 
     def _note_time(self, call: Call, now_ms: int) -> None:
-        """Only of members: a first member also waits for the anchor."""
+        """Whether only members wait: a first member also waits for the anchor."""
         if isinstance(call.event, ConsumerHeartbeatReceived) and call.event.member_epoch > 0:
             self._note_answer_time(now_ms - call.asked_ms)
 

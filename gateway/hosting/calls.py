@@ -146,7 +146,7 @@ class Call:
     confirms_since: int = field(default=0, init=False)
     """The latest request of the anchor that does not confirm the reply."""
     has_look: bool = field(default=False, init=False)
-    """Whether a look at the cluster has ended since the call arrived."""
+    """Whether a lookup in the cluster has ended since the call arrived."""
     has_dropped: bool = field(default=False, init=False)
     """Whether the anchor leaves because of the call."""
     was_held: bool = field(default=False, init=False)

@@ -99,7 +99,7 @@ class CommitsInFlight:
 
     def has_later(self, call: Commits) -> bool:
         """Whether other calls wait for the answer to this one."""
-        for key in call.order_keys:  # noqa: SIM110  # as above
+        for key in call.order_keys:  # noqa: SIM110  # every commit comes here
             if len(self._queues[key]) > 1:
                 return True
         return False

@@ -272,13 +272,13 @@ def _answered_member(watch: _Watch, client: Client, member_id: str, now_ms: int)
 
 
 def _observe_join(
-    watch: _Watch, client: Client, asked: JoinGroupRequest, answer: JoinGroupResponse, now_ms: int
+    watch: _Watch, client: Client, request: JoinGroupRequest, answer: JoinGroupResponse, now_ms: int
 ) -> None:
     if answer.error_code in _NO_MEMBER:
-        watch.drop(asked.member_id)
+        watch.drop(request.member_id)
     if answer.error_code or not watch.is_current(answer.generation_id):
         return
-    watch.protocol_type = asked.protocol_type
+    watch.protocol_type = request.protocol_type
     watch.protocol, watch.leader_id = answer.protocol_name or "", answer.leader
     if answer.members:  # only the leader is told who is in the generation
         watch.keep_only({member.member_id for member in answer.members})
@@ -287,16 +287,16 @@ def _observe_join(
         if not known.joined_here:
             metadata = ((watch.protocol, member.metadata),)
             watch.put(replace(known, instance_id=member.group_instance_id, protocols=metadata))
-    has_timeout = asked.rebalance_timeout_ms >= 0  # otherwise it is older than v1 (rule 1.2)
+    has_timeout = request.rebalance_timeout_ms >= 0  # otherwise it is older than v1 (rule 1.2)
     watch.put(
         replace(
             _answered_member(watch, client, answer.member_id, now_ms),
-            instance_id=asked.group_instance_id,
-            session_timeout_ms=asked.session_timeout_ms,
+            instance_id=request.group_instance_id,
+            session_timeout_ms=request.session_timeout_ms,
             rebalance_timeout_ms=(
-                asked.rebalance_timeout_ms if has_timeout else asked.session_timeout_ms
+                request.rebalance_timeout_ms if has_timeout else request.session_timeout_ms
             ),
-            protocols=tuple((protocol.name, protocol.metadata) for protocol in asked.protocols),
+            protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
             joined_here=True,
             joined_on=client.connection,
         )
@@ -304,35 +304,35 @@ def _observe_join(
 
 
 def _observe_sync(
-    watch: _Watch, client: Client, asked: SyncGroupRequest, answer: SyncGroupResponse, now_ms: int
+    watch: _Watch, client: Client, request: SyncGroupRequest, answer: SyncGroupResponse, now_ms: int
 ) -> None:
     if answer.error_code in _NO_MEMBER:
-        watch.drop(asked.member_id)
-    if answer.error_code or not watch.is_current(asked.generation_id):
+        watch.drop(request.member_id)
+    if answer.error_code or not watch.is_current(request.generation_id):
         return
-    if asked.member_id == watch.leader_id:  # the cluster ignores those of others
-        for share in asked.assignments[: MEMBERS_MAX + 1]:
+    if request.member_id == watch.leader_id:  # the cluster ignores those of others
+        for share in request.assignments[: MEMBERS_MAX + 1]:
             watch.put(replace(watch.member(share.member_id), assignment=share.assignment))
-    member = _answered_member(watch, client, asked.member_id, now_ms)
+    member = _answered_member(watch, client, request.member_id, now_ms)
     watch.put(replace(member, assignment=answer.assignment))
 
 
 def _observe_heartbeat(
-    watch: _Watch, client: Client, asked: HeartbeatRequest, answer: HeartbeatResponse, now_ms: int
+    watch: _Watch, client: Client, request: HeartbeatRequest, answer: HeartbeatResponse, now_ms: int
 ) -> None:
     if answer.error_code in _NO_MEMBER:
-        watch.drop(asked.member_id)
-    if answer.error_code not in _STILL_A_MEMBER or not watch.is_current(asked.generation_id):
+        watch.drop(request.member_id)
+    if answer.error_code not in _STILL_A_MEMBER or not watch.is_current(request.generation_id):
         return
     if answer.error_code:
         watch.protocol = ""
-    watch.put(_answered_member(watch, client, asked.member_id, now_ms))
+    watch.put(_answered_member(watch, client, request.member_id, now_ms))
 
 
-def _observe_leave(watch: _Watch, asked: LeaveGroupRequest, answer: LeaveGroupResponse) -> None:
+def _observe_leave(watch: _Watch, request: LeaveGroupRequest, answer: LeaveGroupResponse) -> None:
     if answer.error_code:
         return
-    watch.drop(asked.member_id)  # up to v2
+    watch.drop(request.member_id)  # up to v2
     for member in answer.members:
         if not member.error_code:
             watch.drop(member.member_id)

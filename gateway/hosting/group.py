@@ -329,7 +329,7 @@ class HostedGroup:
         state = self.engine.core.state
         self.standing.note_log(is_adopted=state.is_adopted, release=state.release)
 
-    # -- looks at the cluster --------------------------------------------------------------------
+    # -- lookups in the cluster ------------------------------------------------------------------
 
     def _on_look(self, outcome: LookupOutcome, now_ms: int) -> None:
         is_of_anchor = self.calls.end_look()
@@ -344,7 +344,7 @@ class HostedGroup:
         )
         watch_occupants(self.rules.watched, self.group_id, outcome, decision)
         if not is_of_anchor:
-            return  # a look that began before the anchor was lost may have seen the old anchor
+            return  # a lookup that began before the anchor was lost may have seen the old anchor
         if decision.mode not in (Mode.HOSTED, Mode.UNKNOWN):
             self._lose(GroupTaken(reason=decision.reason))
         self.anchor.on_look(decision, now_ms)

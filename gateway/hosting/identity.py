@@ -25,7 +25,7 @@ CLIENT_ID = "groupferry"
 """The client id of all connections of the gateway itself."""
 
 OLDER_PROTOCOL_TYPE = "groupferry"
-"""That of anchors that groupferry 0.2 has joined."""
+"""The protocol type of anchors that groupferry 0.2 has joined."""
 
 FIRST_COMMIT_VERSION = 7
 FIRST_TXN_COMMIT_VERSION = 3

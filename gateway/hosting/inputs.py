@@ -103,7 +103,7 @@ class Damage(Enum):
     REFUSED = auto()
     """The log does not have the batch, and never will: a record is too large."""
     UNSURE = auto()
-    """It is unknown whether the log has the batch."""
+    """Whether the log has the batch is unknown."""
 
 
 @value(kw_only=False)

@@ -31,7 +31,7 @@ class AdoptionOutcome(MoveOutcome):
     is_known: bool = True
     """Whether the gateway or the cluster has heard of the group. Its name may be misspelt."""
     held_ms: int | None = None
-    """For how long the calls of its clients were held, if they were."""
+    """How long the calls of its clients were held, if they were."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ class NewestConnections:
     def has_newer(self, keys: Iterable[object], number: int) -> bool:
         """Whether one of the members has used another connection when this one was open already:
         requests may have waited here since before."""
-        for key in keys:  # as above
+        for key in keys:  # every commit comes here
             used = self._by_key.get(key)
             if used is not None and used[0] != number <= used[1]:
                 return True

@@ -49,7 +49,7 @@ GATHER_MARGIN_MS = 5_000
 """How much shorter than the anchor's session it waits for members that still own partitions: it
 sends no heartbeats."""
 LOOK_AGAIN_MS = 25
-"""The time between the first two looks at who has come. It doubles from look to look."""
+"""The time between the first two lookups of who has come. It doubles with each lookup."""
 NATIVE_FIRST_MAX_MS = 15_000
 """How long classic members wait in the end for a native one to be the first in the cluster: the 10
 s for which clients back off from a gateway that was killed, and a heartbeat interval."""
@@ -67,7 +67,7 @@ def why_not_released(state: GroupState, cluster: NewProtocol) -> tuple[str, ...]
         what = "uses the new protocol"
         reason, remedy = cluster.why_no_natives, "roll it back to the classic one first"
     else:
-        what = "uses the classic protocol beside native members"
+        what = "uses the classic protocol next to native members"
         reason, remedy = cluster.why_not_mixed, "roll it to the new one first"
     members = sorted(
         members_not_taken(
@@ -135,7 +135,7 @@ class Releasing(Moving):
         """Wait from now on for what has to come first."""
         longest_ms = self._parts.rules.longest_session_ms
         self.begin_by_ms = now_ms + (longest_ms if request.is_unattended else SETTLE_MAX_MS)
-        self._parts.anchor.is_known_absent = False  # since the last look one may have come late
+        self._parts.anchor.is_known_absent = False  # since the last lookup one may have come late
 
     def begin(self, requests: Sequence[AnyRequest], now_ms: int) -> ReleaseOutcome | None:
         """Begin once the group is at rest, or continue from what the log has. Returns the outcome
@@ -193,7 +193,7 @@ class Releasing(Moving):
         return decision.reason if decision.mode is Mode.UNKNOWN else anchor.reason
 
     def _continue(self, release: ReleaseState, requests: Sequence[AnyRequest], now_ms: int) -> None:
-        """Go on with what the log has."""
+        """Continue with what the log has."""
         parts = self._parts
         self.has_begun = True
         if release.group is None:

@@ -1,8 +1,8 @@
 """Who answers for one group, as far as the cluster says.
 
 A group with live members in the cluster is forwarded: hosted, its partitions would have two owners.
-While the cluster does not say who is in a group, clients are told to retry. This look only avoids
-hopeless attempts; the anchor's own join decides in the end. A group that is live here is looked at
+While the cluster does not say who is in a group, clients are told to retry. This lookup only avoids
+hopeless attempts; the anchor's own join decides in the end. A group that is live here is looked up
 only after its anchor was refused or replaced.
 """
 
@@ -34,9 +34,9 @@ from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.heartbeat import HeartbeatResponse
 
 FOUND_FREE_FOR_MS = 5_000
-"""How long a group counts as free after a look, for requests that cannot add a member."""
+"""How long a group counts as free after a lookup, for requests that cannot add a member."""
 FORWARDED_FOR_MS = 60_000
-"""How long a group counts as the cluster's after a look, for the same requests."""
+"""How long a group counts as the cluster's after a lookup, for the same requests."""
 NAMED_OCCUPANTS_MAX = 5
 """Clients named in a reason; the others are only counted."""
 
@@ -125,7 +125,7 @@ _REFUSAL_REASONS = {
 }
 
 LookupOutcome = LiveMembers | OtherGroupType | NoMembers | LookupFailed | BrokerTooOld
-"""What a look at the cluster has found."""
+"""What a lookup in the cluster has found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,16 +283,16 @@ class Standing:
 
     def find_decision(self, call: Call, now_ms: int) -> RoutingDecision | None:
         """The decision that is fresh enough for this call; None if the cluster must be asked. A
-        call that may add a member needs a look of its own, but only once the engine has found
+        call that may add a member needs a lookup of its own, but only once the engine has found
         nothing wrong with it."""
         if call.has_look and not self.is_left:
             return self.decision
-        lately = self.lately(now_ms)
-        if lately is None or call.api not in JOINS or self.is_left:
-            return lately
-        if lately.mode is Mode.HOSTED:
-            return None if call.stage is Stage.LOOKING else lately
-        return lately if _names_member(call) else None
+        recent = self.lately(now_ms)
+        if recent is None or call.api not in JOINS or self.is_left:
+            return recent
+        if recent.mode is Mode.HOSTED:
+            return None if call.stage is Stage.LOOKING else recent
+        return recent if _names_member(call) else None
 
     def is_left_behind(self, call: Call, now_ms: int) -> bool | None:
         """Whether an anchor with our state log holds a group that has no anchor here: one of an
@@ -300,8 +300,8 @@ class Standing:
         decision may have seen an anchor that has left since."""
         if call.has_look:
             return self.decision.has_anchor
-        lately = self.lately(now_ms)
-        return None if lately is None or lately.has_anchor else False
+        recent = self.lately(now_ms)
+        return None if recent is None or recent.has_anchor else False
 
     def adopt(self, now_ms: int, anchor_generation: int | None) -> None:
         """The gateway has taken over the group, and its anchor holds it."""
@@ -310,7 +310,7 @@ class Standing:
         self.host(self.decision.reason, anchor_generation)
 
     def forget(self, reason: str) -> None:
-        """Have each call need a new look."""
+        """Have each call need a new lookup."""
         self.decision = RoutingDecision(Mode.UNKNOWN, reason)
         self.seen_ms = None
 
@@ -367,7 +367,7 @@ class Standing:
         is_held: bool = False,
         has_native_join: bool = False,
     ) -> RoutingDecision:
-        """The decision on what a look has found: the first case that applies. `is_held`: whether
+        """The decision on what a lookup has found: the first case that applies. `is_held`: whether
         the group has members or an anchor here. `has_native_join`: whether a consumer of the new
         protocol waits to join."""
         is_left, rules = self.is_left and not is_held, self.rules
@@ -408,7 +408,7 @@ class Standing:
 
     def _leave_unknown(self, error: str, now_ms: int) -> RoutingDecision:
         if self.decision.mode is Mode.FORWARDED:
-            # Its members' heartbeats must not all wait for looks that fail.
+            # Its members' heartbeats must not all wait for lookups that fail.
             self.seen_ms = now_ms - FORWARDED_FOR_MS + FOUND_FREE_FOR_MS
             return self.decision
         reason = "the cluster does not say who is in the group"
@@ -483,7 +483,7 @@ class Standing:
 
 
 def _names_member(call: Call) -> bool:
-    """Whether the call is a member's rejoin. During a rebalance each member sends one, and a look
+    """Whether the call is a member's rejoin. During a rebalance each member sends one, and a lookup
     for each would cost the square of their number. If the member is no longer in the group, the
     cluster says so, and the client's next join names no member."""
     return isinstance(call.event, JoinGroupReceived) and bool(call.event.member_id)

@@ -262,7 +262,7 @@ class UpstreamMember:
         self.joins = self._backoff_ms = 0
 
     def take_place(self, ids: AnchorIds, now_ms: int) -> None:
-        """Go on with a place in the group."""
+        """Continue with a place in the group."""
         session_ms = self._session_timeouts_ms[0]
         self.joins = self._backoff_ms = 0
         self.stage = In(ids, session_ms, until_ms=now_ms + session_ms, beat_at_ms=now_ms)

@@ -46,8 +46,8 @@ class AnswerCounts:
         self.counts[type(answer), getattr(answer, "error_code", 0)] += 1
 
     def note_wait(self, answer: type[Struct], length_s: float) -> None:
-        """The answer took so long. One that was given immediately is not measured: a look at the
-        clock would cost a part of it."""
+        """Count an answer that took so long. One that was given immediately is not measured:
+        reading the clock would cost a part of it."""
         self.waits[answer].note(length_s)
 
 

@@ -349,8 +349,8 @@ def _packed_rows(name: str, rows: list[Any]) -> bytes:
 def _merge(rounds: Iterable[Items]) -> Items:
     merged: dict[ItemKey, list[Item]] = {}
     for items in rounds:
-        for key, its_items in items.items():
-            merged.setdefault(key, []).extend(its_items)
+        for key, new_items in items.items():
+            merged.setdefault(key, []).extend(new_items)
     return merged
 
 

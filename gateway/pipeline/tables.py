@@ -153,8 +153,8 @@ class FilesMaker:
     def _make(self, name: str) -> Iterator[TableFile]:
         rows = getattr(self._waiting, name)
         setattr(self._waiting, name, [])
-        for place, its_rows in by_place(name, rows).items():
-            table = arrow_table(name, its_rows)
+        for place, place_rows in by_place(name, rows).items():
+            table = arrow_table(name, place_rows)
             length = -(-table.num_rows // (table.nbytes // FILE_BYTES_MAX + 1))
             for first in range(0, table.num_rows, length):
                 self._count += 1

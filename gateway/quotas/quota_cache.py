@@ -16,7 +16,7 @@ _V = TypeVar("_V")
 
 
 def weight(name: object) -> int:
-    """For how many names this one counts. What is no text has a fixed size."""
+    """How many names this one counts as. What is no text has a fixed size."""
     return 1 + len(name) // LONG_NAME_CHARS if isinstance(name, str) else 1
 
 

@@ -60,7 +60,7 @@ class SharedTotal:
             self._used_by[owner] += count
 
     def free(self, owner: QuotaKey | None, count: int = 1) -> None:
-        """So much that was taken is no longer used."""
+        """Give back so much of what was taken."""
         self.used -= count
         if owner is not None:
             self._used_by[owner] -= count

@@ -180,14 +180,14 @@ class AdminApis:
         groups = {group_id: unknown_classic(group_id, version) for group_id in others}
         highest = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
         if others and highest >= 0:
-            asked = DescribeGroupsRequest(
+            question = DescribeGroupsRequest(
                 groups=others,
                 include_authorized_operations=(
                     message.include_authorized_operations
                     and highest >= FIRST_DESCRIBE_VERSION_WITH_OPERATIONS
                 ),
             )
-            answer: DescribeGroupsResponse = await forward(request, asked)
+            answer: DescribeGroupsResponse = await forward(request, question)
             shown.forget(self._deleted_beside(answer))
             # A broker older than v6 reports an unknown group as Dead instead of an error.
             groups |= {
@@ -248,11 +248,11 @@ class AdminApis:
             )
             shown.forget(self._deleted_beside(descriptions))
         if others and highest_version(request.upstream, ApiKey.CONSUMER_GROUP_DESCRIBE) >= 0:
-            asked = ConsumerGroupDescribeRequest(
+            question = ConsumerGroupDescribeRequest(
                 group_ids=others,
                 include_authorized_operations=message.include_authorized_operations,
             )
-            answer: ConsumerGroupDescribeResponse = await forward(request, asked)
+            answer: ConsumerGroupDescribeResponse = await forward(request, question)
             # A broker may list the api although the protocol is switched off, as Kafka 3.9 does.
             # Tools then ask DescribeGroups, as for every group that is not of the new protocol.
             groups |= {
@@ -353,15 +353,15 @@ class AdminApis:
                     results[group_id] = _refuse_deletion(group_id, code, reason)
         deletable = tuple(group_id for group_id in wanted if group_id not in results)
         if deletable:
-            asked = DeleteGroupsRequest(groups_names=deletable)
-            answer: DeleteGroupsResponse = await forward(request, asked)
+            question = DeleteGroupsRequest(groups_names=deletable)
+            answer: DeleteGroupsResponse = await forward(request, question)
             results |= {result.group_id: result for result in answer.results}
         for group_id in known.intersection(deletable):
-            its_code = results[group_id].error_code
+            code_of_deletion = results[group_id].error_code
             # Once its anchor has left, the cluster does not know a group that never committed.
-            if its_code == ErrorCode.GROUP_ID_NOT_FOUND and group_id in held:
+            if code_of_deletion == ErrorCode.GROUP_ID_NOT_FOUND and group_id in held:
                 results[group_id] = DeletableGroupResult(group_id=group_id)
-            if its_code in {ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND}:
+            if code_of_deletion in {ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND}:
                 await self._forget_here(group_id)
         return [results[group_id] for group_id in wanted]
 
@@ -529,7 +529,7 @@ def _is_dead(group: DescribedGroup) -> bool:
 
 
 def _is_live(theirs: ListedGroup | None, *, beside: ListedGroup) -> bool:
-    """Whether the group went on in the cluster after it became empty here. Only a group with
+    """Whether the group continued in the cluster after it became empty here. Only a group with
     members has a protocol type there; a group with offsets alone has none. Old brokers do not list
     states, hence the second check."""
     return (
@@ -556,11 +556,11 @@ async def add_operations(request: GroupRequest, groups: dict[str, _G]) -> None:
     version = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
     if not wanted or version < FIRST_DESCRIBE_VERSION_WITH_OPERATIONS:
         return
-    asked = DescribeGroupsRequest(groups=wanted, include_authorized_operations=True)
+    question = DescribeGroupsRequest(groups=wanted, include_authorized_operations=True)
     # From v6 on, the error for an unknown group leaves no room for operations.
     version = min(version, FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND - 1)
     try:
-        answer: DescribeGroupsResponse = await request.upstream.ask(asked, version)
+        answer: DescribeGroupsResponse = await request.upstream.ask(question, version)
     except BrokerLost:
         return
     for group in answer.groups:

@@ -131,16 +131,16 @@ async def refused_names(
     if not (unknown := _list_unknown(grants, wanted)):
         return frozenset()
     now_s = trio.current_time()
-    asked = [grant.name for grant in unknown]
+    unknown_names = [grant.name for grant in unknown]
     with grants.ask_about(unknown, node_id):
         if is_embedded(request.upstream.versions):  # which knows no permissions
-            allowed = frozenset(asked)
+            allowed = frozenset(unknown_names)
         elif resource is Resource.TOPIC:
-            allowed = await _allowed_topics(request, operation, asked)
+            allowed = await _allowed_topics(request, operation, unknown_names)
         elif resource is Resource.TRANSACTIONAL_ID:
-            allowed = await _allowed_transactional_ids(request, asked)
+            allowed = await _allowed_transactional_ids(request, unknown_names)
         else:
-            allowed = await _allowed_groups(request, operation, asked)
+            allowed = await _allowed_groups(request, operation, unknown_names)
         for grant in unknown:
             if grant.name in allowed:
                 grants.add(grant, now_s, request.owner)
@@ -174,13 +174,13 @@ async def _codes(
 ) -> Mapping[str, int] | None:
     """What the broker answers to an operation without effect on each group; None if it does not
     have the api."""
-    asked = questions_about(operation, group_ids)
-    key = asked[0].SCHEMA.api_key
+    questions = questions_about(operation, group_ids)
+    key = questions[0].SCHEMA.api_key
     assert key is not None
     if key not in request.upstream.versions:
         return None
     low, _high = request.upstream.versions[key]
-    answers = await request.upstream.ask_all(asked, low)
+    answers = await request.upstream.ask_all(questions, low)
     return codes_in(answers, group_ids)
 
 
@@ -193,7 +193,7 @@ async def topic_codes(request: GroupRequest, commit: CommitRequest) -> Mapping[s
     partition = OffsetCommitRequestPartition(
         partition_index=0, committed_offset=0, committed_metadata=""
     )
-    asked = OffsetCommitRequest(
+    probe = OffsetCommitRequest(
         group_id=commit.group_id,
         generation_id_or_member_epoch=NO_GENERATION,
         member_id=NOBODY,
@@ -204,7 +204,7 @@ async def topic_codes(request: GroupRequest, commit: CommitRequest) -> Mapping[s
     )
     low, _high = request.upstream.versions[ApiKey.OFFSET_COMMIT]
     version = max(low, FIRST_COMMIT_VERSION)
-    answer = cast(OffsetCommitResponse, await request.upstream.ask(asked, version))
+    answer = cast(OffsetCommitResponse, await request.upstream.ask(probe, version))
     codes = {topic.name: ErrorCode(topic.partitions[0].error_code) for topic in answer.topics}
     return {name: code for name, code in codes.items() if code in _ABOUT_A_TOPIC}
 
@@ -244,9 +244,9 @@ def _is_allowed(topic: MetadataResponseTopic, operation: Operation) -> bool:
 async def _allowed_transactional_ids(
     request: GroupRequest, transactional_ids: Sequence[str]
 ) -> frozenset[str]:
-    asked = [commit_of_nothing(id_) for id_ in transactional_ids]
+    probes = [commit_of_nothing(id_) for id_ in transactional_ids]
     low, _high = request.upstream.versions[ApiKey.TXN_OFFSET_COMMIT]
-    answers = await request.upstream.ask_all(asked, low)
+    answers = await request.upstream.ask_all(probes, low)
     codes = [answer.topics[0].partitions[0].error_code for answer in answers]
     refusal = REFUSED[Resource.TRANSACTIONAL_ID]
     return frozenset(

@@ -34,8 +34,8 @@ def complete_topics(
     by_id = {t.topic_id: t for t in message.topics if t.topic_id != NO_TOPIC_ID}
     by_name = {topic.name: topic for topic in by_id.values()}
     topics = tuple(
-        replace(topic, name=asked.name, topic_id=asked.topic_id)
-        if (asked := by_id.get(topic.topic_id) or by_name.get(topic.name))
+        replace(topic, name=requested.name, topic_id=requested.topic_id)
+        if (requested := by_id.get(topic.topic_id) or by_name.get(topic.name))
         else topic
         for topic in answer.topics
     )

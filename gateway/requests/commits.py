@@ -101,13 +101,13 @@ class _Sending:
                 raise TypeError(f"{pending_action} is no action of a commit")
 
     async def _send(self, tokens: Sequence[Token], ids: AnchorIds | None) -> CommitCodes:
-        asked = []
+        messages = []
         for token in tokens:
             decision = cast(OffsetReply, self.call.commits[token].outcome.decision)
             message = self.messages[token]
-            asked.append(split(message, decision.gone)[1] if decision.gone else message)
+            messages.append(split(message, decision.gone)[1] if decision.gone else message)
         try:
-            answers = await _ask(self.request, asked, ids)
+            answers = await _ask(self.request, messages, ids)
         except UpstreamAway:
             return dict.fromkeys(tokens, AWAY)
         return {
@@ -146,13 +146,13 @@ class CommitApis:
     ) -> "CommitOnItsWay | None":
         """Have a commit accepted if its group is at rest, so that it can be sent immediately. None
         if it cannot; then nothing has changed, and it is to be answered by `answer`."""
-        its_version = request.header.api_version
-        version = request.upstream.version_for(_OFFSET_COMMIT, its_version, FIRST_COMMIT_VERSION)
-        if not message.group_id or not _is_alike(version, its_version):
+        client_version = request.header.api_version
+        version = request.upstream.version_for(_OFFSET_COMMIT, client_version, FIRST_COMMIT_VERSION)
+        if not message.group_id or not _is_alike(version, client_version):
             return None
         if (driver := self._groups.drivers.in_memory(message.group_id)) is None:
             return None
-        commit = _commit(message, its_version)
+        commit = _commit(message, client_version)
         call = self._call(request, message, {commit.token: commit})
         if (pending_action := driver.send_at_rest(call)) is None:
             return None
@@ -165,8 +165,8 @@ class CommitApis:
     async def answer(self, requests: Sequence[GroupRequest]) -> Sequence[Struct | None]:
         """The answers to the commits of one client to one group, in order; None for a commit that
         the cluster may never have seen. Raises BrokerLost, ConnectionAbandoned, GroupFailed."""
-        asked = [cast(CommitRequest, request.message) for request in requests]
-        group_id = asked[0].group_id
+        messages = [cast(CommitRequest, request.message) for request in requests]
+        group_id = messages[0].group_id
         if not group_id:
             return [await self._without_group(request) for request in requests]
         first = requests[0]
@@ -182,17 +182,17 @@ class CommitApis:
             with self._groups.drivers.relaying(group_id, sending.call):
                 return [
                     await ask_cluster(request, message)
-                    for request, message in zip(requests, asked, strict=True)
+                    for request, message in zip(requests, messages, strict=True)
                 ]
         return await self.responses(sending, answer)
 
     def _sending(self, requests: Sequence[GroupRequest]) -> _Sending:
         first = requests[0]
-        asked = [cast(CommitRequest, request.message) for request in requests]
-        all_of_them = [_commit(message, first.header.api_version) for message in asked]
+        commit_requests = [cast(CommitRequest, request.message) for request in requests]
+        all_of_them = [_commit(message, first.header.api_version) for message in commit_requests]
         commits = {commit.token: commit for commit in all_of_them}
-        messages = dict(zip(commits, asked, strict=True))
-        return _Sending(first, self._call(first, asked[0], commits), messages)
+        messages = dict(zip(commits, commit_requests, strict=True))
+        return _Sending(first, self._call(first, commit_requests[0], commits), messages)
 
     def _call(
         self, first: GroupRequest, message: CommitRequest, commits: dict[Token, Commit]

@@ -174,18 +174,18 @@ class ConfigApis:
         ours = await self._answer_hosted(
             request, message.resources, describe, _refuse_description, why_nameless
         )
-        asked = tuple(
+        forwarded = tuple(
             resource
             for resource in message.resources
             if (result := ours.get(_key(resource))) is None or not result.error_code
         )
         version = highest_version(request.upstream, ApiKey.DESCRIBE_CONFIGS)
         theirs: dict[_Key, DescribeConfigsResult] = {}
-        if asked and version >= 0:
+        if forwarded and version >= 0:
             documented = version >= FIRST_DESCRIBE_VERSION_WITH_DOCUMENTATION
             question = replace(
                 message,
-                resources=asked,
+                resources=forwarded,
                 include_documentation=message.include_documentation and documented,
             )
             answer: DescribeConfigsResponse = await forward(request, question)

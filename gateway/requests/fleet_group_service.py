@@ -216,9 +216,9 @@ class FleetGroupService(GroupService):
             part: Any = replace(cast(Any, message), resources=tuple(resources))
             is_here = slot == self._member.slot
             is_question = is_here and isinstance(part, DescribeConfigsRequest)
-            asked = ask_brokers(part) if is_question else part
+            question = ask_brokers(part) if is_question else part
             try:
-                answer = await self._ask(slot, request, asked)
+                answer = await self._ask(slot, request, question)
                 if is_here:
                     answer = whole = answer_for_nodes(part, answer) if is_question else answer
                 results += getattr(answer, answered)
@@ -257,9 +257,9 @@ class FleetGroupService(GroupService):
 
     async def _answer_batch(self, request: GroupRequest, message: Batch) -> Struct:
         """Answer for all groups: for those of other processes these are asked."""
-        asked, answered, make_refusal = BATCHES[type(message)]
+        names_field, answered, make_refusal = BATCHES[type(message)]
         parts: dict[int, list[str]] = defaultdict(list)
-        for name in dict.fromkeys(getattr(message, asked)):
+        for name in dict.fromkeys(getattr(message, names_field)):
             parts[self._find_slot(name)].append(name)
         if not parts.keys() - {self._member.slot}:
             try:
@@ -268,7 +268,7 @@ class FleetGroupService(GroupService):
                 parts = {_NOBODY: parts[self._member.slot]}
         groups: list[Struct] = []
         for slot, names in parts.items():
-            part = cast(Struct, replace(cast(Any, message), **{asked: tuple(names)}))
+            part = cast(Struct, replace(cast(Any, message), **{names_field: tuple(names)}))
             try:
                 groups += getattr(await self._ask(slot, request, part), answered)
             except OwnerAway:
@@ -298,13 +298,13 @@ class FleetGroupService(GroupService):
                 parts = {_NOBODY: parts[self._member.slot]}
         fetched: list[OffsetFetchResponseGroup] = []
         for slot, wanted in parts.items():
-            asked = wanted
+            fetchable = wanted
             if slot not in (self._member.slot, _NOBODY):
-                asked = [group for group in wanted if not group.member_id]
+                fetchable = [group for group in wanted if not group.member_id]
                 members = [group for group in wanted if group.member_id]
                 fetched += [fail_group(group, _NOT_HERE, version) for group in members]
-            if asked:
-                fetched += await self._fetch_of(slot, request, message, asked)
+            if fetchable:
+                fetched += await self._fetch_of(slot, request, message, fetchable)
         return response_of(tuple(fetched), version)
 
     async def _fetch_of(

@@ -34,10 +34,10 @@ async def forward(
 
     Raises BrokerLost. Whether the broker acted on the request is then unknown.
     """
-    asked = request.message if message is None else message
+    question = request.message if message is None else message
     upstream, header = request.upstream, request.header
     version = upstream.version_for(header.api_key, header.api_version, since_version)
-    return await upstream.ask(asked, version)
+    return await upstream.ask(question, version)
 
 
 async def ask_cluster(request: GroupRequest, message: GroupMessage, reason: str = "") -> Struct:

@@ -202,9 +202,9 @@ class GroupService:
             return answer if isinstance(answer, Struct) else await answer
         return await self._answer(request)
 
-    async def finish(self, asked: PendingRequest) -> Struct:
+    async def finish(self, pending: PendingRequest) -> Struct:
         """The answer to a request that is under way. Raises as `answer` does."""
-        return await self._later(asked.request, self._members.finish(asked))
+        return await self._later(pending.request, self._members.finish(pending))
 
     async def _later(self, request: GroupRequest, pending: Awaitable[Struct]) -> Struct:
         try:
@@ -451,24 +451,24 @@ class _UnderWay(AnswerUnderWay):
 
     __slots__ = ("_asked", "_service")
 
-    def __init__(self, service: GroupService, asked: PendingRequest) -> None:
+    def __init__(self, service: GroupService, pending: PendingRequest) -> None:
         self._service = service
-        self._asked = asked
+        self._pending = pending
 
     def __await__(self) -> Generator[Any, None, Struct]:
-        return self._service.finish(self._asked).__await__()
+        return self._service.finish(self._pending).__await__()
 
     def watch(self, changed: Callable[[], None]) -> bool:
-        return self._asked.driver.watch(self._asked.call, changed)
+        return self._pending.driver.watch(self._pending.call, changed)
 
     def take(self) -> Struct | None:
-        answer = self._asked.answer
+        answer = self._pending.answer
         if answer is None:
             return None
-        return self._service.noted_after(self._asked.request, answer)
+        return self._service.noted_after(self._pending.request, answer)
 
     def abandon(self) -> None:
-        self._asked.driver.abandon(self._asked.call)
+        self._pending.driver.abandon(self._pending.call)
 
 
 class _Questioned(AnswerUnderWay):

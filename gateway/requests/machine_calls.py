@@ -112,15 +112,15 @@ class MachineCalls:
         return await delete_allowed(request, message, delete)
 
     async def _answer_batch(self, slot: int, request: GroupRequest, message: Batch) -> Struct:
-        asked, answered, make_refusal = BATCHES[type(message)]
-        names = cast(tuple[str, ...], getattr(message, asked))
+        names_field, answered, make_refusal = BATCHES[type(message)]
+        names = cast(tuple[str, ...], getattr(message, names_field))
         refused = await refused_names(request, Resource.GROUP, names)
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         groups: dict[str, Any] = {
             name: make_refusal(group_id=name, error_code=code) for name in refused
         }
         if allowed := tuple(name for name in names if name not in refused):
-            part: Any = replace(cast(Any, message), **{asked: allowed})
+            part: Any = replace(cast(Any, message), **{names_field: allowed})
             if not isinstance(part, DeleteGroupsRequest):
                 part = replace(part, include_authorized_operations=False)
             answer = await self._ask_elsewhere(slot, request, part)

@@ -108,9 +108,9 @@ class MemberApis:
                 if call.api not in JOINS:
                     return LazyAnswer(partial(self._ask, request, message, call))
                 driver = self._groups.drivers.driver(group_id, request.owner)
-            asked = PendingRequest(request=request, message=message, call=call, driver=driver)
+            pending = PendingRequest(request=request, message=message, call=call, driver=driver)
             answer = driver.begin(call)
-        return messages.response(answer, version) if isinstance(answer, Reply) else asked
+        return messages.response(answer, version) if isinstance(answer, Reply) else pending
 
     async def _ask(self, request: GroupRequest, message: MemberMessage, call: Call) -> Struct:
         """The answer about a group of which nothing is in memory, and need not be, as long as no
@@ -128,10 +128,10 @@ class MemberApis:
         call = _call(request, message, event, is_at_coordinator=is_at_coordinator)
         return await self._ask(request, message, call)
 
-    async def finish(self, asked: PendingRequest) -> Struct:
+    async def finish(self, pending: PendingRequest) -> Struct:
         """The answer to a request that the group, or the cluster, answers later."""
-        answer = await asked.driver.finish(asked.call)
-        return await self._response(asked.request, asked.message, asked.call, answer)
+        answer = await pending.driver.finish(pending.call)
+        return await self._response(pending.request, pending.message, pending.call, answer)
 
     async def _response(
         self, request: GroupRequest, message: MemberMessage, call: Call, answer: Answer
@@ -226,8 +226,8 @@ def _client(request: GroupRequest) -> Client:
 def why_withheld(answer: Struct, *, is_moving: bool) -> RefusalReason | None:
     """Why the cluster's answer must not reach the client; None if it may. It may be that to an
     outsider of an anchored group, which clients take as final, and the client one whose group was
-    forwarded a moment ago: HOLDER_CHANGED, unless a look at the cluster finds the group forwarded.
-    `is_moving`: whether the group is, for which brokers have one more error."""
+    forwarded a moment ago: HOLDER_CHANGED, unless a lookup in the cluster finds the group
+    forwarded. `is_moving`: whether the group is, for which brokers have one more error."""
     match answer:
         case JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL):
             pass
@@ -256,10 +256,10 @@ def note_member(request: GroupRequest, answer: Struct) -> None:
     An OffsetFetch before version 9 names no member, but every client sends it on the connection
     that carries its heartbeats.
     """
-    asked = cast(MemberMessage, request.message)
+    message = cast(MemberMessage, request.message)
     match answer:
         case HeartbeatResponse(error_code=0) | SyncGroupResponse(error_code=0):
-            member_id: str | None = asked.member_id
+            member_id: str | None = message.member_id
         case (
             ConsumerGroupHeartbeatResponse(error_code=0, member_id=member_id)
             | JoinGroupResponse(error_code=0, member_id=member_id)
@@ -268,7 +268,7 @@ def note_member(request: GroupRequest, answer: Struct) -> None:
         case _:
             return
     if member_id:
-        request.upstream.member = (asked.group_id, member_id)
+        request.upstream.member = (message.group_id, member_id)
 
 
 def member_of(request: GroupRequest, group_id: str) -> str | None:

@@ -204,10 +204,10 @@ def _filter_topics(topics: tuple[Topic, ...], wanted: Wanted) -> tuple[Topic, ..
 
 
 def _with_code(topic: Topic, code: Callable[[int], int]) -> OffsetDeleteResponseTopic:
-    def partition(asked: OffsetDeleteRequestPartition) -> OffsetDeleteResponsePartition:
-        index = asked.partition_index
+    def partition(requested: OffsetDeleteRequestPartition) -> OffsetDeleteResponsePartition:
+        index = requested.partition_index
         return OffsetDeleteResponsePartition(partition_index=index, error_code=code(index))
 
     return OffsetDeleteResponseTopic(
-        name=topic.name, partitions=tuple(partition(asked) for asked in topic.partitions)
+        name=topic.name, partitions=tuple(partition(requested) for requested in topic.partitions)
     )

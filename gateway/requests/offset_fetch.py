@@ -35,7 +35,7 @@ from gateway.requests.offset_fetch_shapes import (
     groups_of,
     request_about,
     response_of,
-    told_apart,
+    with_partition_errors,
 )
 from gateway.requests.zookeeper_offsets import FIRST_VERSION_IN_KAFKA, refusal_code
 from kafka_codecs.apis import ApiKey
@@ -56,7 +56,7 @@ GROUPS_ONE_BY_ONE_MAX = 1_000
 """Groups of one request that are looked up one by one at a broker without batches. For the others
 the client gets a retriable error."""
 
-Asked = tuple[OffsetFetchRequestGroup, ...]
+RequestedGroups = tuple[OffsetFetchRequestGroup, ...]
 
 
 class OffsetFetchApi:
@@ -74,12 +74,12 @@ class OffsetFetchApi:
         if version < FIRST_VERSION_IN_KAFKA:
             return await self._from_zookeeper(request, message)
         groups, contradictory = _distinct(groups_of(message, version))
-        asked = groups if _takes_batches(request) else groups[:GROUPS_ONE_BY_ONE_MAX]
+        fetchable = groups if _takes_batches(request) else groups[:GROUPS_ONE_BY_ONE_MAX]
         answers: list[OffsetFetchResponseGroup] = []
-        for batch in batches(asked):
+        for batch in batches(fetchable):
             answers += await self._fetch_some(request, message, batch, contradictory)
         code = code_for(RefusalReason.HOLDER_UNKNOWN, GroupApi.FETCH)
-        answers += [fail_group(group, code, version) for group in groups[len(asked) :]]
+        answers += [fail_group(group, code, version) for group in groups[len(fetchable) :]]
         return response_of(tuple(answers), version)
 
     async def _from_zookeeper(
@@ -128,7 +128,7 @@ class OffsetFetchApi:
         return [
             fail_group(group, decision, version)
             if isinstance(decision, ErrorCode)
-            else told_apart(group, answers[group.group_id], version)
+            else with_partition_errors(group, answers[group.group_id], version)
             for group, decision in zip(groups, vetted, strict=True)
         ]
 
@@ -161,7 +161,7 @@ class OffsetFetchApi:
     async def _vetted_here(
         self, group: OffsetFetchRequestGroup, owner: QuotaKey
     ) -> OffsetFetchRequestGroup | ErrorCode:
-        """The same for a hosted group."""
+        """The group to ask the cluster about, or the error, if the group is hosted."""
         topics = group.topics
 
         def event(token: int, image: Topics) -> OffsetFetchReceived:
@@ -194,7 +194,7 @@ class OffsetFetchApi:
         return replace(group, member_id=None, member_epoch=-1)
 
 
-def _distinct(groups: Asked) -> tuple[Asked, frozenset[str]]:
+def _distinct(groups: RequestedGroups) -> tuple[RequestedGroups, frozenset[str]]:
     """Each group once, and the ids of groups named more than once with different contents."""
     distinct = dict.fromkeys(groups)
     one_each = {group.group_id: group for group in distinct}
@@ -207,24 +207,24 @@ def _takes_batches(request: GroupRequest) -> bool:
 
 
 async def _fetch(
-    request: GroupRequest, groups: Asked, *, require_stable: bool
+    request: GroupRequest, groups: RequestedGroups, *, require_stable: bool
 ) -> tuple[OffsetFetchResponseGroup, ...]:
     """Ask the cluster in one batch, or group by group before v8."""
     if not groups:
         return ()
     version = highest_version(request.upstream, ApiKey.OFFSET_FETCH)
     if _takes_batches(request):
-        spoken = min(version, max(request.header.api_version, FIRST_VERSION_WITH_BATCHES))
+        sent_version = min(version, max(request.header.api_version, FIRST_VERSION_WITH_BATCHES))
         batch: OffsetFetchResponse = await request.upstream.ask(
-            OffsetFetchRequest(groups=groups, require_stable=require_stable), spoken
+            OffsetFetchRequest(groups=groups, require_stable=require_stable), sent_version
         )
         return batch.groups
-    spoken = min(version, max(request.header.api_version, FIRST_VERSION_WITH_GROUP_ERROR))
+    sent_version = min(version, max(request.header.api_version, FIRST_VERSION_WITH_GROUP_ERROR))
     # Clients that speak to such a broker themselves drop the flag, too. Exactly-once consumers that
     # rely on it need a version of TxnOffsetCommit that the cluster lacks as well.
     stable = require_stable and version >= FIRST_VERSION_WITH_REQUIRE_STABLE
     ask = _ask_embedded if is_embedded(request.upstream.versions) else _ask_one_by_one
-    return await ask(request, groups, spoken, stable)
+    return await ask(request, groups, sent_version, stable)
 
 
 async def fetch_from_cluster(
@@ -233,13 +233,13 @@ async def fetch_from_cluster(
     """What the cluster answers about groups whose owner is not asked. Raises BrokerLost."""
     version = request.header.api_version
     groups, _ = _distinct(groups_of(message, version))
-    asked = groups if _takes_batches(request) else groups[:GROUPS_ONE_BY_ONE_MAX]
-    fetched = await _fetch(request, asked, require_stable=message.require_stable)
+    fetchable = groups if _takes_batches(request) else groups[:GROUPS_ONE_BY_ONE_MAX]
+    fetched = await _fetch(request, fetchable, require_stable=message.require_stable)
     answers = {answer.group_id: answer for answer in fetched}
     code = code_for(RefusalReason.HOLDER_UNKNOWN, GroupApi.FETCH)
     return response_of(
         tuple(
-            told_apart(group, answers[group.group_id], version)
+            with_partition_errors(group, answers[group.group_id], version)
             if group.group_id in answers
             else fail_group(group, code, version)
             for group in groups
@@ -258,17 +258,17 @@ def without_private(
 
 
 async def _ask_one_by_one(
-    request: GroupRequest, groups: Asked, version: int, require_stable: bool
+    request: GroupRequest, groups: RequestedGroups, version: int, require_stable: bool
 ) -> tuple[OffsetFetchResponseGroup, ...]:
-    asked = [request_about(group, require_stable=require_stable) for group in groups]
-    answers: Sequence[OffsetFetchResponse] = await request.upstream.ask_all(asked, version)
+    requests = [request_about(group, require_stable=require_stable) for group in groups]
+    answers: Sequence[OffsetFetchResponse] = await request.upstream.ask_all(requests, version)
     return tuple(
         answer_about(group.group_id, answer) for group, answer in zip(groups, answers, strict=True)
     )
 
 
 async def _ask_embedded(
-    request: GroupRequest, groups: Asked, version: int, require_stable: bool
+    request: GroupRequest, groups: RequestedGroups, version: int, require_stable: bool
 ) -> tuple[OffsetFetchResponseGroup, ...]:
     """The mock cluster cannot list committed offsets, so ask about every partition."""
     unnamed = {group.group_id for group in groups if group.topics is None}
@@ -292,8 +292,8 @@ def _drop_uncommitted(answer: OffsetFetchResponseGroup) -> OffsetFetchResponseGr
 
 async def _every_partition(upstream: Upstream) -> tuple[OffsetFetchRequestTopic, ...]:
     """All partitions of the embedded cluster, which cannot answer for "all topics" (null)."""
-    asked = MetadataRequest(topics=None)
-    answer: MetadataResponse = await upstream.ask(asked, EMBEDDED_METADATA_VERSION)
+    question = MetadataRequest(topics=None)
+    answer: MetadataResponse = await upstream.ask(question, EMBEDDED_METADATA_VERSION)
     return tuple(
         OffsetFetchRequestTopic(
             name=topic.name or "",

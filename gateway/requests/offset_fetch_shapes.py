@@ -45,7 +45,7 @@ def response_of(groups: tuple[OffsetFetchResponseGroup, ...], version: int) -> O
     return OffsetFetchResponse(error_code=group.error_code, topics=group.topics)
 
 
-def told_apart(
+def with_partition_errors(
     group: OffsetFetchRequestGroup, answer: OffsetFetchResponseGroup, version: int
 ) -> OffsetFetchResponseGroup:
     """Translate a group error for a client whose version has only partition errors."""

@@ -163,8 +163,8 @@ async def _answer(
     held: HeldRequests,
 ) -> None:
     line = await _receive_line(stream)
-    asked = json.loads(line)
-    owner, held_bytes = QuotaKey(*asked["owner"]), 0
+    owner_call = json.loads(line)
+    owner, held_bytes = QuotaKey(*owner_call["owner"]), 0
 
     def hold(count_bytes: int) -> None:
         nonlocal held_bytes
@@ -174,7 +174,9 @@ async def _answer(
     try:
         if len(line) >= COUNTED_FROM_BYTES:
             hold(len(line))
-        await _send(stream, await _reply_to(asked, stream, answer, limits, owner=owner, hold=hold))
+        await _send(
+            stream, await _reply_to(owner_call, stream, answer, limits, owner=owner, hold=hold)
+        )
     except TooMuchHeld as error:
         log.warning("owner_call_refused", reason=str(error))
         await _send(stream, {"full": True})
@@ -184,7 +186,7 @@ async def _answer(
 
 
 async def _reply_to(
-    asked: dict[str, Any],
+    owner_call: dict[str, Any],
     stream: trio.SocketStream,
     answer: Callable[[GroupRequest], Awaitable[Struct]],
     limits: Limits,
@@ -193,17 +195,17 @@ async def _reply_to(
     hold: Callable[[int], None],
 ) -> dict[str, Any]:
     """The last line of a call. Raises TooMuchHeld."""
-    key, version = ApiKey(asked["api_key"]), asked["api_version"]
-    upstream = RemoteUpstream(stream, asked)
+    key, version = ApiKey(owner_call["api_key"]), owner_call["api_version"]
+    upstream = RemoteUpstream(stream, owner_call)
     request = GroupRequest(
         header=RequestHeader(
-            api_key=key, api_version=version, correlation_id=0, client_id=asked["client_id"]
+            api_key=key, api_version=version, correlation_id=0, client_id=owner_call["client_id"]
         ),
-        message=cast(Struct, _from_text(APIS[key].request, asked["message"], version)),
-        client_host=asked["client_host"],
+        message=cast(Struct, _from_text(APIS[key].request, owner_call["message"], version)),
+        client_host=owner_call["client_host"],
         owner=owner,
         upstream=cast(Upstream, upstream),
-        node_id=asked["node_id"],
+        node_id=owner_call["node_id"],
         grants=Grants(limits, OF_ONE_CLIENT_MAX, ShareRule()),
         at_s=trio.current_time(),
         hold=hold,
@@ -225,9 +227,11 @@ class RemoteUpstream:
     """A client's connection to its broker, which another process has: what `Upstream` is to admin
     requests."""
 
-    def __init__(self, stream: trio.SocketStream, asked: dict[str, Any]) -> None:
+    def __init__(self, stream: trio.SocketStream, owner_call: dict[str, Any]) -> None:
         self._stream = stream
-        self.versions = {ApiKey(int(key)): tuple(span) for key, span in asked["versions"].items()}
+        self.versions = {
+            ApiKey(int(key)): tuple(span) for key, span in owner_call["versions"].items()
+        }
         self.number = self.newest_number = 0
         self.member: tuple[str, str] | None = None
         self.introduction: ClientSoftware | None = None

@@ -30,7 +30,7 @@ class StateLogLost(StateLogUnusable):
 
 
 class StateLogUnsure(StateLogError):
-    """It is unknown whether the batch is in the log. Load the group again."""
+    """The batch may or may not be in the log. Load the group again."""
 
 
 class StateLogTaken(Exception):

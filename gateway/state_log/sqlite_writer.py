@@ -37,7 +37,7 @@ FREE_PAGES_MAX = 1_024
 FREE_SHARE_MAX = 4
 """Beyond that and one page in so many, free pages go back to the file system."""
 PAGES_PER_WRITE_MAX = 256
-"""So many after each transaction, so that no group waits long for it."""
+"""How many free pages go back after each transaction, so that no group waits long for it."""
 
 _NOT_COMMITTED = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_BUSY})
 """Errors after which a COMMIT has certainly not happened: the frame that makes it valid is written

@@ -9,7 +9,7 @@ from gateway.transport.tls import TlsSocket
 RECEIVED_BYTES_MAX = 64 * 1024
 
 
-class Nowhere:
+class NullSink:
     """Drops what is sent to a peer that has gone."""
 
     def fileno(self) -> int:
@@ -23,7 +23,7 @@ class Nowhere:
 Transport = socket.socket | TlsSocket
 """A non-blocking connection."""
 
-Sink = Transport | Nowhere
+Sink = Transport | NullSink
 """Where bytes can be sent."""
 
 

@@ -131,9 +131,9 @@ def _bodies(
         return
     yield encode(sample(kind, version), version)
     bodies = set()
-    for its_version, body in captured:
+    for captured_version, body in captured:
         try:
-            bodies.add(encode(decode(kind, body, its_version), version))
+            bodies.add(encode(decode(kind, body, captured_version), version))
         except WireError:  # this version cannot carry it
             continue
     yield from sorted(bodies)

@@ -81,7 +81,7 @@ class Recorder:
 
 
 class Journals(Recorder):
-    """The same, for a journal, whose `give_up` has other arguments."""
+    """Records the calls of a journal, whose `give_up` has other arguments."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()

@@ -136,7 +136,7 @@ def check_group(state: GroupState, *, time_ends_commits: bool = True) -> None:
 
 
 def check_changed_group(state: GroupState, records: Iterable[Record]) -> None:
-    """The same, but only the tables that these records have changed; without the timers."""
+    """Check only the tables that these records have changed, and no timers."""
     kinds = set(map(type, records))
     match state.group:
         case ClassicGroup() as group:
@@ -383,7 +383,8 @@ def check_deadlines(state: GroupState, *, time_ends_commits: bool = True) -> Tim
 def check_changed_deadlines(
     state: GroupState, records: Iterable[Record], timers: Timers, *, time_ends_commits: bool
 ) -> None:
-    """The same after these records, which did not change the group that has these timers."""
+    """Check the deadlines after these records, which did not change the group that has these
+    timers."""
     for record in records:
         match record:
             case DeadlineSet(key) | DeadlineCleared(key):

@@ -91,7 +91,7 @@ GONE_MS_MAX = 2_000
 REFUSED = "the cluster refuses it"
 """The reason in an answer that is the cluster's own."""
 FORWARDED = "the cluster answers"
-"""The same, where the gateway only passed the request on."""
+"""The reason in an answer of the cluster to a request that the gateway passed on."""
 OWNER = QuotaKey("127.0.0.1")
 """All clients have one address."""
 ERRORS_INSTEAD = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -41,7 +41,7 @@ def release_group(*kinds: str, **how: Any) -> Stage:
 
 
 def adopt_group(*kinds: str, **how: Any) -> Stage:
-    """The same with a group of the cluster, which is adopted."""
+    """A stage with a group of the cluster, which is adopted."""
     stage = group(*(kinds or CLASSIC), plan=FORWARDS, **how)
     stage.driver.process.adopt()
     return stage

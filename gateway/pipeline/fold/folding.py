@@ -113,7 +113,7 @@ class GroupFold:
         self._latest[hosting.gateway_id] = hosting
         key = hosting.gateway_id, hosting.run, hosting.number
         if before is not None and before.run != hosting.run:
-            # The processes of a fleet pass groups to and fro, each time for another hosting.
+            # The processes of a fleet pass groups back and forth, each time for another hosting.
             has_ended = hosting.number is not None and key in self._hostings_before
             if has_ended or line.at_ms < before.last_ms:
                 self.sequences.add("conflict", _SHARED, line.gateway_id, line.at_ms)
@@ -288,11 +288,11 @@ def fold_subject(
             runs.take(RunKey(*key[1:]), list(numbers))
         yield Tables(unread=list(runs.finish()))
         return
-    for _key, its_items in items:
+    for _key, group_items in items:
         if kind == GROUP:
-            yield from fold_name(name, GroupLines(its_items))
+            yield from fold_name(name, GroupLines(group_items))
         else:
-            yield unread_rows(its_items)
+            yield unread_rows(group_items)
 
 
 def fold_name(group_id: str, of_group: Iterable[Line]) -> Iterator[Tables]:
@@ -316,12 +316,12 @@ def fold_in_memory(group_id: str, of_group: Iterable[Line]) -> Iterator[Tables]:
         in_clusters.setdefault(cluster_id, []).append(line)
     del lines
     for cluster_id in sorted(in_clusters):
-        its_lines = in_clusters.pop(cluster_id)
-        placed, hostings = in_memory(its_lines)
-        has_others = len({line.gateway_id for line in its_lines}) > 1
+        cluster_lines = in_clusters.pop(cluster_id)
+        placed, hostings = in_memory(cluster_lines)
+        has_others = len({line.gateway_id for line in cluster_lines}) > 1
         group = GroupFold(cluster_id, group_id, hostings if has_others else NO_HOSTINGS)
         if not cluster_id and any(clusters.values()):
-            first = its_lines[0]
+            first = cluster_lines[0]
             group.sequences.add("no cluster", _NO_CLUSTER, first.gateway_id, first.at_ms)
         for line, source in placed:
             group.take(line, source)

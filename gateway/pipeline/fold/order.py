@@ -262,7 +262,7 @@ class Hostings:
 
 
 NO_HOSTINGS = Hostings(())
-"""For a group with one log."""
+"""The hostings of a group with one log, whose lines are in order without them."""
 
 
 def _near(hosting: Hosting, others: Sequence[Hosting]) -> Iterator[Hosting]:

@@ -214,14 +214,14 @@ class _ProcessNumbers:
         """Whether the latest number has several contents."""
 
     def is_followed_by(self, numbers: Sequence[tuple[Any, ...]]) -> bool:
-        """Whether these are the next numbers, and none of them needs a look."""
+        """Whether these are the next numbers, and none of them has to be examined."""
         first, last = numbers[0][0], numbers[-1][0]
         is_next = self._has_beginning and first == self._latest.sequence + 1
         is_gapless = len(numbers) == last - first + 1 == len({number[0] for number in numbers})
         return is_next and is_gapless and all(number[5] == -1 for number in numbers)
 
     def skip_to(self, number: Number) -> None:
-        """Take this number, and those before it that need no look."""
+        """Take this number, and those before it that need not be examined."""
         self._latest, self._has_versions = number, False
 
     def take(self, number: Number) -> None:

@@ -89,9 +89,9 @@ def ownership_map(rows: Sequence[OwnershipRow], members: Mapping[str, int], axis
             (
                 h.div(".lane")[
                     h.bdi(".name")[visible(f"{topic}-{number}", _NAME_MAX)],
-                    h.div(".track")[(_draw_interval(row, members, axis) for row in its_rows)],
+                    h.div(".track")[(_draw_interval(row, members, axis) for row in partition_rows)],
                 ]
-                for (topic, number), its_rows in lanes.items()
+                for (topic, number), partition_rows in lanes.items()
             ),
         ]
     ]

@@ -123,8 +123,8 @@ def _lines(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, str]]:
     """The lines of one task as `SourceLine`s have them."""
     in_file, in_block, count = None, None, 0
     for batch in batches:
-        *its_place, texts = batch.columns
-        columns = *map(_values, its_place), texts_of(texts)
+        *place_columns, texts = batch.columns
+        columns = *map(_values, place_columns), texts_of(texts)
         for file, place, block, text in zip(*columns, strict=True):
             if file != in_file or block != in_block:
                 in_file, in_block, count = file, block, 0

@@ -66,8 +66,8 @@ def send_own_code(context: SparkContext, *further: ModuleType) -> None:
 
 
 def send_to_machines(spark: SparkSession) -> None:
-    """The same, unless all Python functions run on this machine, with the packages of this
-    process."""
+    """Send the packages to the workers, unless all Python functions run on this machine, with the
+    packages of this process."""
     if is_remote():
         with tempfile.TemporaryDirectory(prefix="groupferry-code-") as folder:
             archive = Path(folder, "groupferry.zip")

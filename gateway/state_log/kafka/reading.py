@@ -26,7 +26,7 @@ FETCH_WAIT_MS = 10
 """How long a broker waits for more records at the end of the log."""
 _AT_A_TIME, _AT_A_TIME_S = 1_000, 0.01
 _UNKNOWN = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION})
-"""Not every broker knows a new topic or partition immediately."""
+"""The errors of a broker that does not know a new topic or partition yet."""
 _NO_GROUP = "groupferry-state-log"
 """librdkafka requires a group id. Nothing joins that group or commits to it."""
 

@@ -17,7 +17,7 @@ from gateway.state_log.log import StateLogError, StateLogUnusable
 
 BATCH_OVERHEAD = 256
 """The most that a batch adds to the size of key and value."""
-PARTITIONS_LOOK_S = 3.0
+PARTITIONS_TIMEOUT_S = 3.0
 LOOK_TIMEOUT_S = 2.0
 
 _SETTINGS = {
@@ -98,7 +98,7 @@ def has_partition(config: Mapping[str, Any], topic: str, partition: int) -> bool
 
 def _await_partitions(config: Mapping[str, Any], topic: str, wanted: int) -> int:
     """How many partitions the topic has. Not every broker knows a new one immediately."""
-    give_up_at = time.monotonic() + PARTITIONS_LOOK_S
+    give_up_at = time.monotonic() + PARTITIONS_TIMEOUT_S
     while True:
         count = count_partitions(config, topic)
         if count >= wanted or time.monotonic() > give_up_at:

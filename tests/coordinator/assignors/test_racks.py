@@ -59,7 +59,8 @@ def at_home(shares: Shares, rack_of: Mapping[str, str], homes: list[Racks]) -> i
 
 
 def most_at_home(shares: Shares, rack_of: Mapping[str, str], homes: list[Racks]) -> int:
-    """The same for the best of all exchanges: a largest matching of shares and places."""
+    """How many partitions are at home after the best of all exchanges: a largest matching of shares
+    and places."""
     places = [rack_of.get(id_) for id_, share in shares.items() for _ in share]
     taken: dict[int, int] = {}
 

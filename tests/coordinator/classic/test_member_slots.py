@@ -109,7 +109,7 @@ def test_a_slot_survives_the_conversion_by_another_member(group: GroupScript) ->
 
 @pytest.mark.parametrize("version", [8, 9])
 def test_the_replacement_of_the_leader_leads(group: GroupScript, version: int) -> None:
-    """The same holds for a static leader that restarts. An older client must not assign again."""
+    """A static leader that restarts leads again, too. An older client must not assign again."""
     group.leave("a")
     others_hear_nothing(group)
     joined = group.join(group.take_id(version=version), version=version)

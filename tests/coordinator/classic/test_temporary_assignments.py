@@ -49,7 +49,7 @@ def start_group(make_group: MakeGroup, config: GroupConfig = CONFIG) -> GroupScr
 
 @pytest.fixture
 def group(make_group: MakeGroup) -> GroupScript:
-    """The same after c has left, and b has got what it had."""
+    """A group in a roll after c has left, and b has got what it had."""
     group = start_group(make_group)
     group.leave("c")
     group.wait(LONG_MS)

@@ -104,7 +104,7 @@ def test_the_slot_of_a_member_that_left_ends_when_the_group_is_prepared(
 
 
 def test_a_member_that_is_not_named_gets_nothing(group: GroupScript) -> None:
-    """The same holds for a member that had a share."""
+    """A member that had a share loses it."""
     group.install("n1", 1, group.prepare("n1", 1).group_epoch, ALL)
     epoch = group.native("n1", 1).member_epoch
     joined = group.native("n2", client_assignors=[weighted()])

@@ -59,7 +59,7 @@ def test_a_group_with_too_many_lists_of_assignors_uses_a_server_side_one(
 
 
 def test_the_only_member_that_can_compute_is_chosen_again(make_group: MakeGroup) -> None:
-    """The same holds if one that failed before it cannot compute any more."""
+    """Even if one that failed before it can no longer compute."""
     group = make_group(config=CLIENT_SIDE)
     for member_id in ("n1", "n2"):
         group.native(member_id, client_assignors=[weighted()], rebalance_timeout_ms=5_000)

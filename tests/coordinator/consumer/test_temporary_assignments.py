@@ -43,7 +43,7 @@ def start_roll(make_group: MakeGroup, config: GroupConfig = CONFIG, **how: objec
 
 
 def start_reassigned(make_group: MakeGroup) -> GroupScript:
-    """The same after n2 has heard that it has for a time what n1 had."""
+    """A group in a roll after n2 was told that it temporarily owns what n1 had."""
     group = start_roll(make_group)
     group.native("n1", -1)
     group.wait(GRACE_MS)

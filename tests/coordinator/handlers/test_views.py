@@ -29,7 +29,7 @@ def test_a_summary_is_the_view_without_the_members(group: GroupScript) -> None:
 
 
 def test_a_classic_group_shows_its_protocol_only_while_stable(group: GroupScript) -> None:
-    """The same holds for the members' metadata. Assignments show in every state."""
+    """The members' metadata shows only then, too. Assignments show in every state."""
     member = given_classic_group_member("a", FOO_0)
     group.given_classic_group(member, given_classic_group_member("b"), generation=4)
     view = group.view()

@@ -198,8 +198,7 @@ def test_78_then_another_member_is_chosen_and_the_first_is_not_fenced(
 def test_79_a_chosen_member_that_goes_is_replaced_at_once(
     settled_group: GroupScript, *, leaves: bool, has_asked: bool
 ) -> None:
-    """The same holds for one that no longer handles all versions, unless it has asked for the group
-    before."""
+    """Or one that no longer handles all versions, unless it has asked for the group before."""
     settled_group.native("n1", 2, client_assignors=[weighted(version=1)])
     if has_asked:
         settled_group.prepare("n2", 2)

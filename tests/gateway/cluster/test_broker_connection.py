@@ -101,7 +101,7 @@ async def test_features_that_begin_at_level_0_are_received(version: int) -> None
     )
     async with running_fake_broker(broker):
         async with await BrokerConnection.open(*broker.address) as connection:
-            assert connection.spoken.supported_features == ((feature,) if version > 3 else ())
+            assert connection.api_versions.supported_features == ((feature,) if version > 3 else ())
             assert connection.versions[ApiKey.API_VERSIONS] == (0, version)
 
 

@@ -49,7 +49,7 @@ async def test_versions_are_learned_before_the_first_client(
         return connection
 
     class Connection:
-        spoken = ApiVersionsResponse()
+        api_versions = ApiVersionsResponse()
 
         def close(self) -> None:
             closed.append(self)
@@ -62,7 +62,7 @@ async def test_versions_are_learned_before_the_first_client(
         began_s = trio.current_time()
         await brokers.learn_offers()
         assert trio.current_time() - began_s == module.LEARNING_S
-        assert brokers.find_offer(1) == (1, offer_of(connection.spoken))
+        assert brokers.find_offer(1) == (1, offer_of(connection.api_versions))
         assert closed == [connection]
         assert brokers.find_offer(2) is None
         assert not brokers.is_in_doubt(2)
@@ -100,7 +100,7 @@ async def test_a_hanging_broker_is_down_until_it_answers(
             assert len(hung) == 1
             recalled = route.recall()
             assert recalled is not None
-            assert recalled == (1, offer_of(connection.spoken))
+            assert recalled == (1, offer_of(connection.api_versions))
             del broker.handlers[ApiKey.API_VERSIONS]
             with trio.fail_after(5):
                 await route.until_back()
@@ -159,7 +159,7 @@ async def test_any_live_broker_serves_requests_without_a_broker(nursery: trio.Nu
             (node_id, connection) = await BrokerRoute(brokers, None).connect(SOFTWARE)
             connection.close()
             assert node_id == 2
-        assert BrokerRoute(brokers, 1).recall() == (1, offer_of(connection.spoken))
+        assert BrokerRoute(brokers, 1).recall() == (1, offer_of(connection.api_versions))
     nursery.cancel_scope.cancel()
 
 
@@ -183,7 +183,9 @@ async def test_clients_without_a_broker_are_served_by_one_after_another(
             connection.close()
             assert node_id == preferred_id
         brokers.doubt(2, "it is away")
-        assert [route.find_offer(), route.find_offer()] == [(1, offer_of(connection.spoken))] * 2
+        assert [route.find_offer(), route.find_offer()] == [
+            (1, offer_of(connection.api_versions))
+        ] * 2
         (node_id, connection) = await route.connect(SOFTWARE, 2)
         connection.close()
         assert node_id == 1

@@ -38,7 +38,7 @@ def kafkas_fields(key: ApiKey, version: int) -> Iterator[str]:
 
 
 def our_fields(message: Struct) -> Iterator[str]:
-    """The same as our codecs declare them."""
+    """The names of the fields with entities, as our codecs declare them."""
     for name, entity in entity_fields(message):
         if entity is None:
             value = getattr(message, name)

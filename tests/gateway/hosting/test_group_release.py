@@ -442,7 +442,7 @@ def test_classic_members_beside_native_ones_are_named_if_the_cluster_mixes_none(
     on.begin()
     assert on.outcome is not None
     assert on.outcome.reasons == (
-        f"client at 127.0.0.1 ({on.member_id}) uses the classic protocol beside native members,"
+        f"client at 127.0.0.1 ({on.member_id}) uses the classic protocol next to native members,"
         " and the cluster keeps the two apart: roll it to the new one first",
     )
 

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from gateway.transport.sockets import RECEIVED_BYTES_MAX, Nowhere, close, receive_some, send_all
+from gateway.transport.sockets import RECEIVED_BYTES_MAX, NullSink, close, receive_some, send_all
 
 LONG = bytes(range(256)) * 40_000  # more than the sockets' buffers hold
 
@@ -61,4 +61,4 @@ async def test_whoever_waits_for_a_closed_connection_is_told(
 
 async def test_bytes_for_a_peer_that_has_gone_are_dropped() -> None:
     """At once."""
-    await send_all(Nowhere(), LONG)
+    await send_all(NullSink(), LONG)
