@@ -235,28 +235,28 @@ async def run_gateway(
     start, ListenError if a port is not available, NoControlSocket.
     """
     with ExitStack() as at_end:
-        async with gateway_services(config, state_log, sinks) as behind:
-            cluster, hosted_groups, services = behind.cluster, behind.groups, behind.services
+        async with gateway_services(config, state_log, sinks) as backend:
+            cluster, hosted_groups, services = backend.cluster, backend.groups, backend.services
             nursery, tell = services.nursery, services.journal.tell
             closes_count = config.groups.static_takeover is StaticTakeover.CONNECTION_CLOSED
             limiter = ConnectionLimiter(
                 config.data_path.limits, ConnectedClients() if closes_count else None
             )
             removal = Removal()
-            moves = _shard_moves(config, behind)
+            moves = _shard_moves(config, backend)
             fleet = config.fleet
             # A fleet takes the groups over before the data path ends.
             ending = stop if fleet is None else trio.Event()
             operators = Operators(
                 config.operators,
                 hosted_groups,
-                behind.rules,
+                backend.rules,
                 cluster=cluster,
                 clock=services.clock,
                 pauses=services.pauses,
                 journal=services.journal,
                 counts=services.counts,
-                client_warnings=behind.client_warnings,
+                client_warnings=backend.client_warnings,
                 limits=config.data_path.limits,
                 group_limits=services.limits,
                 limiter=limiter,
@@ -267,7 +267,7 @@ async def run_gateway(
                 elsewhere=_groups_elsewhere(config, cluster),
             )
             held = HeldRequests(config.data_path.limits)
-            service = _group_service(config, behind, limiter.connected_clients)
+            service = _group_service(config, backend, limiter.connected_clients)
             private_names = PrivateNames(
                 config.private_topics,
                 config.private_transactional_ids,
@@ -305,14 +305,14 @@ async def run_gateway(
                         removal=removal,
                         private_names=private_names,
                         tell=tell,
-                        client_warnings=behind.client_warnings,
+                        client_warnings=backend.client_warnings,
                     )
                 )
                 await operators.serve_commands(address, serving)
                 previous_run = await _record_run(state_log, services.clock.now_ms())
                 tell(_describe_start(address, cluster, previous_run))
                 at_end.push(partial(_tell_end, services.journal))
-                if not behind.rules.can_anchor:
+                if not backend.rules.can_anchor:
                     log.info("anchors_off", reason="the embedded cluster cannot hold anchors")
                 task_status.started(address)
                 await stop.wait()
@@ -326,10 +326,10 @@ async def run_gateway(
 
 
 def _group_service(
-    config: GatewayConfig, behind: GatewayServices, connected_clients: ConnectedClients | None
+    config: GatewayConfig, backend: GatewayServices, connected_clients: ConnectedClients | None
 ) -> GroupService:
     """The service that answers about groups. In a fleet it also asks other processes."""
-    services = behind.services
+    services = backend.services
     make: Callable[..., GroupService] = GroupService
     member, folder = config.data_path.member, config.operators.fleet_folder
     if isinstance(member, SeatedMember):
@@ -339,17 +339,17 @@ def _group_service(
     elif member is not None and folder is not None:
         make = partial(FleetGroupService, member, OwnerCalls(folder))
     return make(
-        behind.groups,
-        behind.coordinators,
-        topic_names=behind.cluster.names_now,
-        regexes=behind.regexes,
+        backend.groups,
+        backend.coordinators,
+        topic_names=backend.cluster.names_now,
+        regexes=backend.regexes,
         compute_thread=services.compute_thread,
         offsets=services.offsets,
         shows_members=config.shows_members,
         refuses_defective=config.refuses_defective,
         tell=services.journal.tell,
         names=config.data_path.names,
-        client_warnings=behind.client_warnings,
+        client_warnings=backend.client_warnings,
         connected_clients=connected_clients,
     )
 
@@ -379,9 +379,9 @@ async def _record_run(state_log: StateLog, now_ms: int) -> int | None:
     return await record_run(state_log, now_ms)
 
 
-def _shard_moves(config: GatewayConfig, behind: GatewayServices) -> ShardMoves | None:
+def _shard_moves(config: GatewayConfig, backend: GatewayServices) -> ShardMoves | None:
     """What carries out orders about shards, in a process of a fleet."""
-    services, member = behind.services, config.data_path.member
+    services, member = backend.services, config.data_path.member
     link: OrderSource | None = config.fleet or config.operators.link
     # Of a fleet on several machines, a folder does not learn what happens to a shard elsewhere.
     folder = config.operators.fleet_folder if config.fleet is None else None
@@ -392,8 +392,8 @@ def _shard_moves(config: GatewayConfig, behind: GatewayServices) -> ShardMoves |
     return ShardMoves(
         member,
         link,
-        behind.groups,
-        behind.rules,
+        backend.groups,
+        backend.rules,
         state_log=services.state_log,
         journal=services.journal,
         offsets=services.offsets,

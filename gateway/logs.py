@@ -35,7 +35,7 @@ _LEVELS: dict[Level, int] = {
 }
 
 _Processor = TypeVar("_Processor")
-_OF_PROCESS: dict[str, object] = {}
+_PROCESS_FIELDS: dict[str, object] = {}
 """The fields of every line of this process."""
 
 log = structlog.get_logger()
@@ -53,11 +53,11 @@ def write_to_log(
     if bound.is_enabled_for(_LEVELS[event.level]):  # the fields cost more than the rest
         fields = {name: value for name, value in event.fields.items() if name != "topic_ids"}
         getattr(bound, event.level)(event.name, **fields)
-    elif event.name in NAMING and (story := _find_processor(_Story)) is not None:
+    elif event.name in NAMING and (story := _find_processor(_SentenceRenderer)) is not None:
         story.narrator.learn(event, group_id)
 
 
-class _Lossy:
+class _LossyStream:
     """Drops lines that cannot be written, because the terminal is gone or the disk is full: an
     error would end the task that logs."""
 
@@ -85,18 +85,18 @@ def configure(
     run."""
     stream = stream or sys.stderr
     repeats = [_repeated_lines() or RepeatedLines()] if counts_repeats else []
-    of_process = [_add_process] if _OF_PROCESS else []
+    process_fields = [_add_process] if _PROCESS_FIELDS else []
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
-            *of_process,
+            *process_fields,
             structlog.processors.add_log_level,
             *repeats,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *_renderers(log_format, stream),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[log_level]),
-        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _Lossy(stream))),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, _LossyStream(stream))),
         # A cached logger would keep the old configuration, and tests capture logs by changing it.
         cache_logger_on_first_use=False,
     )
@@ -104,13 +104,13 @@ def configure(
 
 def name_process(slot: int) -> None:
     """Have every line say which process of a fleet has written it, from the next `configure` on."""
-    _OF_PROCESS["slot"] = slot
+    _PROCESS_FIELDS["slot"] = slot
 
 
 def _add_process(
     _logger: object, _method: str, line: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    return {**_OF_PROCESS, **line}
+    return {**_PROCESS_FIELDS, **line}
 
 
 async def sum_up_repeats() -> None:
@@ -145,7 +145,7 @@ def _renderers(log_format: LogFormat, stream: TextIO) -> list[structlog.typing.P
         ]
     coloured = stream.isatty() and not os.environ.get("NO_COLOR")
     return [
-        _Story(),
+        _SentenceRenderer(),
         _escape,
         structlog.dev.ConsoleRenderer(
             colors=coloured, sort_keys=False, exception_formatter=_write_traceback
@@ -153,7 +153,7 @@ def _renderers(log_format: LogFormat, stream: TextIO) -> list[structlog.typing.P
     ]
 
 
-class _Story:
+class _SentenceRenderer:
     """Tells events in sentences. An event that is a detail of another one has a line on level debug
     only: JSON has all of them."""
 

@@ -114,11 +114,11 @@ class Metrics:
     def collect(self) -> Iterator[Metric]:
         """The series, for the registry."""
         if self._reading is not None:
-            yield from self._of_gateway(self._reading)
-            yield from self._of_groups(self._reading)
-            yield from self._of_requests()
+            yield from self._gateway_metrics(self._reading)
+            yield from self._group_metrics(self._reading)
+            yield from self._request_metrics()
 
-    def _of_gateway(self, reading: _Scrape) -> Iterator[Metric]:
+    def _gateway_metrics(self, reading: _Scrape) -> Iterator[Metric]:
         gateway, hosted = reading.gateway, self._sources.limits.hosted
         yield _gauge(
             "build_info", "The version, as a label.", [((version("groupferry"),), 1)], "version"
@@ -158,7 +158,7 @@ class Metrics:
             self._lag_s,
         )
 
-    def _of_groups(self, reading: _Scrape) -> Iterator[Metric]:
+    def _group_metrics(self, reading: _Scrape) -> Iterator[Metric]:
         total = reading.total
         yield _gauge(
             "groups",
@@ -198,9 +198,9 @@ class Metrics:
             [((name,), self._sources.board.group_stats.events[name]) for name in EVENTS],
             "event",
         )
-        yield from _of_each_group(reading)
+        yield from _metrics_by_group(reading)
 
-    def _of_requests(self) -> Iterator[Metric]:
+    def _request_metrics(self) -> Iterator[Metric]:
         answered: Counter[tuple[str, ...]] = Counter()
         for (answer, code), count in self._sources.answers.counts.items():
             answered[_api(answer), name_of(code)] += count
@@ -210,7 +210,7 @@ class Metrics:
             answered.items(),
             *("api", "code"),
         )
-        yield self._of_waits(answered)
+        yield self._wait_histogram(answered)
         came, went = self._sources.traffic.totals()
         yield _counter(
             "bytes",
@@ -248,7 +248,7 @@ class Metrics:
             "state_log_write_seconds", "How long a write of the state log takes.", [((), writes)]
         )
 
-    def _of_waits(self, answered: Mapping[tuple[str, ...], float]) -> Metric:
+    def _wait_histogram(self, answered: Mapping[tuple[str, ...], float]) -> Metric:
         """An answer that was given immediately was not measured, and counts as the shortest."""
         totals: Counter[str] = Counter()
         for (api, _code), count in answered.items():
@@ -272,7 +272,7 @@ def _api(answer: type[Struct]) -> str:
     return answer.__name__.removesuffix("Response")
 
 
-def _of_each_group(reading: _Scrape) -> Iterator[Metric]:
+def _metrics_by_group(reading: _Scrape) -> Iterator[Metric]:
     lines = [(short(line.group_id), line) for line in reading.lines]
     yield _gauge(
         "group_members",

@@ -24,11 +24,11 @@ from coordinator.interface.records import EpochCause, GroupEpoch, RemovalCause
 def leave(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
     """Remove these members at their own request, or an admin's. The others are told immediately,
     unless the group is being rolled and the member may return within the grace (DEV D77)."""
-    own_wish = all(cause is RemovalCause.LEFT for cause in causes.values())
+    left_by_request = all(cause is RemovalCause.LEFT for cause in causes.values())
     member_id = next(iter(causes))
-    if own_wish and len(causes) == 1:
+    if left_by_request and len(causes) == 1:
         note_leave(step, step.consumer.members[member_id])
-    if not own_wish or len(causes) > 1 or not may_keep_slot(step, member_id):
+    if not left_by_request or len(causes) > 1 or not may_keep_slot(step, member_id):
         fence(step, causes)
         return
     leave_slot(step, member_id)

@@ -291,7 +291,7 @@ def _convert_members(
     claims = {
         member_id: owned_partitions(listed, topics) for member_id, listed in owned_topics.items()
     }
-    told_unknown = {
+    has_unknown_topics = {
         member_id
         for member_id, listed in owned_topics.items()
         if any(topic.partitions and topic.topic not in topics.by_name for topic in listed)
@@ -306,7 +306,7 @@ def _convert_members(
         for member_id, subscription in newest_first
         if member_id not in left
     }
-    currents = _current_assignments(group, claims, owned, told_unknown)
+    currents = _current_assignments(group, claims, owned, has_unknown_topics)
     return [
         _Converted(
             _consumer_member(member, subscriptions[id_].topics, subscriptions[id_].rack_id),
@@ -333,14 +333,15 @@ def _current_assignments(
     group: ClassicGroup,
     claims: Mapping[str, frozenset[Partition]],
     owned: Mapping[str, frozenset[Partition]],
-    told_unknown: Set[str],
+    has_unknown_topics: Set[str],
 ) -> dict[str, Assignment]:
     """The partitions that each member holds: its assignment, at the group's generation.
 
     DEV D3, D8, D21; Kafka uses only the assignments:
     - If a client-side assignor assigned a partition twice, the first claimant keeps it. The other
-      client uses it all the same, and partitions of topics that are unknown here (`told_unknown`).
-      No target tells such a member to rejoin, so it counts as one that must revoke (rule 5.7).
+      client uses it all the same, and partitions of topics that are unknown here
+      (`has_unknown_topics`). No target tells such a member to rejoin, so it counts as one that must
+      revoke (rule 5.7).
     - A member that lagged at the downgrade continues from where it was, or at its epoch, if no
       rebalance has completed since.
     - A cooperative member may still be revoking partitions that it owned at its join and was not
@@ -365,7 +366,7 @@ def _current_assignments(
     owned_beyond |= {id_: {} for id_ in claims if id_ not in owned}
     for id_ in others:
         was_wiped = id_ in owned and not group.members[id_].assignment
-        has_yet_to_rejoin = id_ in told_unknown or id_ in group.core.told_to_rejoin
+        has_yet_to_rejoin = id_ in has_unknown_topics or id_ in group.core.told_to_rejoin
         uses_more = has_yet_to_rejoin or not claims[id_] <= assigned[id_].keys()
         must_revoke = (bool(owned_beyond[id_]) and not was_wiped) or uses_more
         currents[id_] = Assignment(

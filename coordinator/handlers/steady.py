@@ -60,7 +60,7 @@ def decide(
     answers_within_ms: int = 0,
 ) -> SteadyStep | None:
     """The whole step of an event that meets a group at rest, None for any other event.
-    `answers_within_ms`: as in `ConsumerHeartbeatReceived`, where that is not in the event."""
+    `answers_within_ms` is that of `ConsumerHeartbeatReceived`, for an event that lacks it."""
     group = state.group
     if isinstance(event, HeartbeatReceived):
         if isinstance(group, ClassicGroup):

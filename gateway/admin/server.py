@@ -49,7 +49,7 @@ SEND_S = 10.0
 """How long a client may not read what it is sent."""
 STREAMS_MAX = 8
 """Requests at a time on one connection of HTTP/2."""
-_PEER = struct.Struct("3i")
+_PEER_CREDENTIALS = struct.Struct("3i")
 """Process, user and group at the other end of a Unix socket."""
 
 log = structlog.get_logger()
@@ -68,14 +68,14 @@ class AcceptFailures(logging.Handler):
 @contextmanager
 def quiet_accept_failures() -> Iterator[None]:
     """Install `AcceptFailures` while listeners run."""
-    trios, ours = logging.getLogger("trio.serve_listeners"), AcceptFailures()
-    before, trios.propagate = trios.propagate, False
-    trios.addHandler(ours)
+    trio_log, handler = logging.getLogger("trio.serve_listeners"), AcceptFailures()
+    before, trio_log.propagate = trio_log.propagate, False
+    trio_log.addHandler(handler)
     try:
         yield
     finally:
-        trios.removeHandler(ours)
-        trios.propagate = before
+        trio_log.removeHandler(handler)
+        trio_log.propagate = before
 
 
 async def serve_http(
@@ -162,17 +162,17 @@ class HttpServer:
         self._places.take(connection.owner)
         try:
             with connection.scope:
-                patient = _Patient(stream, connection.scope.cancel)
-                transport: Any = patient
+                limited_stream = _TimeLimitedStream(stream, connection.scope.cancel)
+                transport: Any = limited_stream
                 if self._tls is not None:
                     transport = trio.SSLStream(
-                        patient, self._tls.current, server_side=True, https_compatible=True
+                        limited_stream, self._tls.current, server_side=True, https_compatible=True
                     )
                     connection.scope.deadline += HANDSHAKE_S
                 app = ASGIWrapper(partial(self._answer, connection))
                 await TCPServer(app, self._config, self._context, {}, transport)
         except* (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError):
-            pass  # the client has gone, or is none
+            pass  # the client has gone, or does not speak TLS
         except* LocalProtocolError:
             pass  # hypercorn answers a client that has broken the protocol already
         except* Exception:  # the boundary: a bug ends one connection
@@ -249,14 +249,16 @@ class _Connection:
 def _identify(connected: trio.socket.SocketType) -> tuple[QuotaKey, str]:
     """Whose share of the places a client takes, and its name. Raises OSError."""
     if connected.family == socket.AF_UNIX:
-        credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-        process, user, _ = _PEER.unpack(credentials)
+        credentials = connected.getsockopt(
+            socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER_CREDENTIALS.size
+        )
+        process, user, _ = _PEER_CREDENTIALS.unpack(credentials)
         return QuotaKey(f"user {user}"), f"control socket: user {user}, process {process}"
     host = connected.getpeername()[0]
     return QuotaKey(host), f"admin API: {host}"
 
 
-class _Patient(trio.abc.HalfCloseableStream):
+class _TimeLimitedStream(trio.abc.HalfCloseableStream):
     """A socket stream that gives up a client which does not read."""
 
     def __init__(self, stream: trio.SocketStream, end: Callable[[], object]) -> None:
@@ -294,12 +296,12 @@ class _Patient(trio.abc.HalfCloseableStream):
 
 
 def _hypercorn_config() -> Config:
-    made = Config()
-    made.errorlog = None  # the application logs its own bugs
-    made.include_server_header = False
-    made.keep_alive_timeout = IDLE_S  # the connection's own deadline is shorter before that
-    made.ssl_handshake_timeout = HANDSHAKE_S
-    made.h11_max_incomplete_size = HEADERS_BYTES_MAX
-    made.h2_max_concurrent_streams = STREAMS_MAX
-    made.h2_max_header_list_size = HEADERS_BYTES_MAX
-    return made
+    settings = Config()
+    settings.errorlog = None  # the application logs its own bugs
+    settings.include_server_header = False
+    settings.keep_alive_timeout = IDLE_S  # the connection's own deadline is shorter before that
+    settings.ssl_handshake_timeout = HANDSHAKE_S
+    settings.h11_max_incomplete_size = HEADERS_BYTES_MAX
+    settings.h2_max_concurrent_streams = STREAMS_MAX
+    settings.h2_max_header_list_size = HEADERS_BYTES_MAX
+    return settings

@@ -335,8 +335,8 @@ def _take_member(
     group: ClassicGroup | ConsumerGroup, member_id: str, topics: Topics, stats: GroupStats | None
 ) -> TakenMember:
     if isinstance(group, ConsumerGroup):
-        return _of_consumer_group(group, group.members[member_id], topics, stats)
-    return _of_classic_group(group, group.members[member_id], topics, stats)
+        return _take_consumer_member(group, group.members[member_id], topics, stats)
+    return _take_classic_member(group, group.members[member_id], topics, stats)
 
 
 def members_of_client(
@@ -376,7 +376,7 @@ def _phase(group: ConsumerGroup, member: Member) -> str:
     )
 
 
-def _of_consumer_group(
+def _take_consumer_member(
     group: ConsumerGroup, member: Member, topics: Topics, stats: GroupStats | None
 ) -> TakenMember:
     current = group.assignments.get(member.member_id, Assignment(member_epoch=0, previous_epoch=0))
@@ -395,7 +395,7 @@ def _of_consumer_group(
     )
 
 
-def _of_classic_group(
+def _take_classic_member(
     group: ClassicGroup, member: ClassicGroupMember, topics: Topics, stats: GroupStats | None
 ) -> TakenMember:
     return TakenMember(

@@ -53,14 +53,14 @@ SOFTWARE_VERSION = re.sub(r"[^a-zA-Z0-9.-]", "-", package_version("groupferry"))
 _SIZE = struct.Struct(">i")
 _ERROR_CODE = struct.Struct(">h")
 _UNSUPPORTED_VERSION = 35
-_API_VERSIONS_ASKED = (4, 3, 0)
+_API_VERSIONS_TRIED = (4, 3, 0)
 """Tried in this order until the broker supports one. v4 returns features that begin at level 0, as
 most features of Kafka 4 do; v3 names the client software."""
 _TLS_ALERT = b"\x15\x03"
 
 AUTHENTICATE_AGAIN_AFTER = 0.8
 """The used share of a session's lifetime: the broker closes a connection that is used after it."""
-_OF_SASL = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+_SASL_APIS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 TLS_WANTED = "it wants TLS: set upstream_security_protocol to ssl or sasl_ssl"
 
@@ -187,7 +187,7 @@ class BrokerConnection:
             client_software_name=software_name, client_software_version=software_version
         )
         try:
-            for version in _API_VERSIONS_ASKED:
+            for version in _API_VERSIONS_TRIED:
                 body = await self._exchange(ApiKey.API_VERSIONS, version, encode(request, version))
                 # The rest of a refusal should be a v0 answer, but not every broker keeps to it.
                 if body[: _ERROR_CODE.size] != _ERROR_CODE.pack(_UNSUPPORTED_VERSION):
@@ -214,13 +214,15 @@ class BrokerConnection:
 
         Raises UpstreamError.
         """
-        begun_s = trio.current_time()
+        started_s = trio.current_time()
         mechanism = credentials.mechanism
-        chosen: SaslHandshakeResponse = await self.ask(SaslHandshakeRequest(mechanism=mechanism), 1)
-        if chosen.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+        handshake: SaslHandshakeResponse = await self.ask(
+            SaslHandshakeRequest(mechanism=mechanism), 1
+        )
+        if handshake.error_code == ErrorCode.ILLEGAL_SASL_STATE:
             raise UpstreamRefused(f"{self._address} does not want SASL at this port")
-        if chosen.error_code:
-            has = ", ".join(chosen.mechanisms)
+        if handshake.error_code:
+            has = ", ".join(handshake.mechanisms)
             raise UpstreamRefused(f"{self._address} has no mechanism {mechanism}, but {has}")
         if credentials.tokens is None:
             exchange = credentials.exchange()
@@ -242,7 +244,7 @@ class BrokerConnection:
             pass
         if answer.session_lifetime_ms > 0:
             lifetime_s = answer.session_lifetime_ms / 1000
-            self._authenticate_at_s = begun_s + AUTHENTICATE_AGAIN_AFTER * lifetime_s
+            self._authenticate_at_s = started_s + AUTHENTICATE_AGAIN_AFTER * lifetime_s
 
     async def _exchange(self, key: ApiKey, version: int, body: bytes) -> bytes:
         correlation_id = next(self._correlation_ids) & 0x7FFFFFFF
@@ -256,8 +258,8 @@ class BrokerConnection:
         try:
             with trio.fail_after(REQUEST_TIMEOUT_S):
                 # The task that authenticates has the lock already.
-                async with contextlib.nullcontext() if key in _OF_SASL else self._sending:
-                    if key not in _OF_SASL and trio.current_time() >= self._authenticate_at_s:
+                async with contextlib.nullcontext() if key in _SASL_APIS else self._sending:
+                    if key not in _SASL_APIS and trio.current_time() >= self._authenticate_at_s:
                         assert self._credentials
                         await self._authenticate(self._credentials)
                     await send_all(self._sock, _SIZE.pack(len(request)) + request)

@@ -42,12 +42,12 @@ def security_config(access: Access) -> Mapping[str, str]:
     kinds = ("plaintext", "ssl") if access.credentials is None else ("sasl_plaintext", "sasl_ssl")
     return {
         "security.protocol": kinds[access.tls is not None],
-        **(_of_tls(access.tls) if access.tls else {}),
-        **(_of_credentials(access.credentials) if access.credentials else {}),
+        **(_tls_settings(access.tls) if access.tls else {}),
+        **(_credential_settings(access.credentials) if access.credentials else {}),
     }
 
 
-def _of_tls(tls: TlsContext) -> Mapping[str, str]:
+def _tls_settings(tls: TlsContext) -> Mapping[str, str]:
     named = {
         "ssl.ca.location": tls.files.ca,
         "ssl.certificate.location": tls.files.cert,
@@ -59,7 +59,7 @@ def _of_tls(tls: TlsContext) -> Mapping[str, str]:
     }
 
 
-def _of_credentials(credentials: Credentials) -> Mapping[str, str]:
+def _credential_settings(credentials: Credentials) -> Mapping[str, str]:
     if (tokens := credentials.tokens) is not None:
         return {
             "sasl.mechanism": credentials.mechanism,

@@ -32,10 +32,10 @@ NO_TOPIC = "no/topic"
 """No topic may have such a name."""
 TIMEOUT_S = 10.0
 
-_OF_OWN_TOPICS = {"READ": 3, "WRITE": 4, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10}
+_OWN_TOPIC_OPERATIONS = {"READ": 3, "WRITE": 4, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10}
 """The bits in Metadata of the operations on topics of our own."""
 _CREATE = 5
-_OF_ADMIN_CLIENTS = (Operation.DELETE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+_ADMIN_OPERATIONS = (Operation.DELETE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
 NOT_ASKED_ELSEWHERE = (
     "admin clients cannot do that here with groups of other machines, unless ACLs for the gateway"
     " name them"
@@ -102,7 +102,7 @@ async def missing_permissions(
         missing.append(Missing("READ", "all groups", effect))
     if not await _may(connection, Operation.DESCRIBE, ANY_NAME):
         missing.append(Missing("DESCRIBE", "all groups", effect))
-    for operation in _OF_ADMIN_CLIENTS if fleet_group is not None else ():
+    for operation in _ADMIN_OPERATIONS if fleet_group is not None else ():
         if not await _may(connection, operation, ANY_NAME):
             missing.append(Missing(operation.name, "all groups", NOT_ASKED_ELSEWHERE))
     can_ask = ApiKey.TXN_OFFSET_COMMIT in connection.versions  # not if it has no transactions
@@ -134,9 +134,11 @@ def commit_of_nothing(transactional_id: str) -> TxnOffsetCommitRequest:
 def _lacking(topic: MetadataResponseTopic) -> Iterator[str]:
     operations = topic.topic_authorized_operations
     if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        yield from _OF_OWN_TOPICS
+        yield from _OWN_TOPIC_OPERATIONS
     elif operations != AUTHORIZED_OPERATIONS_OMITTED:
-        yield from (name for name, bit in _OF_OWN_TOPICS.items() if not operations >> bit & 1)
+        yield from (
+            name for name, bit in _OWN_TOPIC_OPERATIONS.items() if not operations >> bit & 1
+        )
         is_unknown = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if is_unknown and not operations >> _CREATE & 1:
             yield "CREATE"
@@ -149,24 +151,24 @@ async def other_writers(
     tells within TIMEOUT_S: only those with DESCRIBE on the cluster may see ACLs."""
     writers: dict[str, frozenset[str]] = {}
 
-    async def look(topic: str) -> None:
+    async def find_writers(topic: str) -> None:
         principals = await trio.to_thread.run_sync(_writers, config, topic, abandon_on_cancel=True)
         writers[topic] = principals - {own_principal}
 
     async with trio.open_nursery() as nursery:
         for topic in topics:
-            nursery.start_soon(look, topic)
+            nursery.start_soon(find_writers, topic)
     return writers
 
 
 def _writers(config: Mapping[str, Any], topic: str) -> frozenset[str]:
-    anybody: Any = None
+    anyone: Any = None
     wanted = AclBindingFilter(
         ResourceType.TOPIC,
         topic,
         ResourcePatternType.MATCH,
-        anybody,
-        anybody,
+        anyone,
+        anyone,
         AclOperation.ANY,
         AclPermissionType.ALLOW,
     )

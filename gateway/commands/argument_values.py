@@ -12,6 +12,8 @@ from gateway.commands.offset_target import Target, parse_target
 from gateway.control.messages import GROUP_ID_BYTES_MAX
 
 _PREFIX = re.compile("[a-zA-Z0-9._-]{1,200}")
+"""The characters that Kafka allows in topic names. The length leaves room for the rest of a
+name."""
 
 
 def parse_addresses(text: str) -> tuple[addresses.Address, ...]:

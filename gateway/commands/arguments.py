@@ -31,8 +31,6 @@ RATE_MAX = 20_000
 TOP_MAX = 1_000
 KEEP_DAYS_MAX = 36_500
 INTERVAL_S_MAX = 24 * 60 * 60
-"""The characters that Kafka allows in topic names. The length leaves room for the rest of a
-name."""
 
 WRONG_CALL = 2
 """The exit status for wrong arguments."""

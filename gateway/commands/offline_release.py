@@ -99,10 +99,10 @@ async def _release(settings: Settings, security: Security, group_id: str | None)
 class Offline:
     """The groups of a log, while no client can reach this process."""
 
-    def __init__(self, behind: GatewayServices) -> None:
-        self._behind = behind
-        self._services = behind.services
-        self._state_log = behind.services.state_log
+    def __init__(self, backend: GatewayServices) -> None:
+        self._backend = backend
+        self._services = backend.services
+        self._state_log = backend.services.state_log
 
     async def hosted_ids(self) -> Collection[str]:
         """The groups that are adopted, have members or change their coordinator, and those that
@@ -130,7 +130,7 @@ class Offline:
         if sessions_ms:
             _tell(f"{group_id}: its members may hold partitions for {sessions_ms // 1000} s")
         limit_s = RELEASE_TIMEOUT_S + sessions_ms / 1000
-        driver = self._behind.groups.drivers.driver(group_id)
+        driver = self._backend.groups.drivers.driver(group_id)
         outcome = None
         with trio.move_on_after(limit_s):
             outcome = await driver.move(ReleaseRequest(is_unattended=True))
@@ -147,7 +147,7 @@ class Offline:
 
     async def _read(self, group_id: str) -> GroupState:
         """Raises StateLogError."""
-        engine = GroupEngine(group_id, self._behind.rules.config_of(group_id))
+        engine = GroupEngine(group_id, self._backend.rules.config_of(group_id))
         records = await self._state_log.read(group_id)
         engine.load(records, now_ms=self._services.clock.now_ms())
         return engine.state
@@ -160,7 +160,7 @@ class Offline:
             return "it has been released already: nothing to do"
         if release is None and state.group is None:
             return "the state log does not have it: see groupferry state"
-        if not self._behind.rules.can_anchor:
+        if not self._backend.rules.can_anchor:
             return NO_ANCHORS
         return ""
 

@@ -31,7 +31,7 @@ class _Connected:
 
 
 class ConnectedClients:
-    """The presence of all clients."""
+    """The connected clients, and the members whose clients have gone."""
 
     def __init__(self) -> None:
         self._connected: dict[ClientIdentity, _Connected] = {}
@@ -68,14 +68,15 @@ class ConnectedClients:
             self._gone.put(membership, former_owner, former_owner)
 
     def _be_silent(self, number: int | None) -> Membership | None:
-        """The member that has spoken on this connection last, and on no other since."""
+        """Forget the connection's latest member, and return it: the last that sent a heartbeat
+        here, and none elsewhere since."""
         member = None if number is None else self._speakers.pop(number, None)
         if member is not None:
             del self._spoke_on[member]
         return member
 
     def mark_seen(self, member: Membership) -> None:
-        """The member is there, on whatever connection."""
+        """The member was seen, on any connection."""
         self._gone.pop(member)
 
     def find_gone(self, group_id: str, owner: QuotaKey) -> frozenset[str]:

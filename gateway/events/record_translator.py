@@ -351,7 +351,7 @@ class _Teller:
         held_before = assigned_before | had.pending_revocation.keys()
         held_after = has.assigned.keys() | has.pending_revocation.keys()
         revoked = held_before & (has.pending_revocation.keys() - had.pending_revocation.keys())
-        yield from self._of_partitions(PartitionsRevoked, member_id, epoch, revoked)
+        yield from self._partitions_event(PartitionsRevoked, member_id, epoch, revoked)
         ended, cause = held_before - held_after, self._removals.get(member_id)
         if after is None and cause is not None:
             yield from self._ended_by_removal(member_id, epoch, ended, cause)
@@ -380,14 +380,14 @@ class _Teller:
         successor: str | None = None,
     ) -> Iterator[GatewayEvent]:
         make = partial(GrantEnded, cause=cause, successor=successor)
-        return self._of_partitions(make, member_id, epoch, partitions)
+        return self._partitions_event(make, member_id, epoch, partitions)
 
     def _start_grants(
         self, member_id: str, epoch: int, partitions: Iterable[Partition]
     ) -> Iterator[GatewayEvent]:
-        return self._of_partitions(PartitionsAssigned, member_id, epoch, partitions)
+        return self._partitions_event(PartitionsAssigned, member_id, epoch, partitions)
 
-    def _of_partitions(
+    def _partitions_event(
         self,
         make: Callable[..., GatewayEvent],
         member_id: str,

@@ -85,12 +85,12 @@ class _FilesRead:
             is_last = path == paths[-1]
             # The gateway may delete the oldest file at any time.
             with contextlib.suppress(FileNotFoundError):
-                yield from self._of_file(path, is_followed=is_last and self._follows)
+                yield from self._read_file(path, is_followed=is_last and self._follows)
             if is_last:
                 return
             self._path, self._read_bytes, self._number = paths[1], 0, 0
 
-    def _of_file(self, path: Path, *, is_followed: bool) -> Iterator[JournalLine]:
+    def _read_file(self, path: Path, *, is_followed: bool) -> Iterator[JournalLine]:
         with path.open("rb") as file:
             file.seek(self._read_bytes)
             while data := file.readline():

@@ -6,7 +6,7 @@ gap in the sequences of groups.
 
 import structlog
 
-from gateway.state_log.last_events import OF_GATEWAY, LastEvents
+from gateway.state_log.last_events import GATEWAY_RECORD, LastEvents
 from gateway.state_log.log import StateLog, StateLogError
 
 log = structlog.get_logger()
@@ -16,9 +16,9 @@ async def record_run(state_log: StateLog, at_ms: int) -> int | None:
     """Store that this run has started. Returns the run that had started before; None if there was
     none, or if the log does not answer."""
     try:
-        before = state_log.last_events(OF_GATEWAY)
+        before = state_log.last_events(GATEWAY_RECORD)
         started = LastEvents(sequence=state_log.run_id, lines=(), at_ms=at_ms)
-        await state_log.append(OF_GATEWAY, (started,))
+        await state_log.append(GATEWAY_RECORD, (started,))
     except StateLogError as error:
         log.warning("run_not_recorded", reason=str(error))
         return None

@@ -27,9 +27,9 @@ class Folder:
         self.path = str(Path(path.removeprefix("file:")).absolute())
 
     def __truediv__(self, name: str) -> "Self":
-        below = copy(self)  # finding a file system takes as long as reading a file
-        below.path = f"{self.path}/{name}"
-        return below
+        child = copy(self)  # finding a file system takes as long as reading a file
+        child.path = f"{self.path}/{name}"
+        return child
 
     def exists(self) -> bool:
         """Whether there is a file or folder with this path."""
@@ -52,7 +52,7 @@ class Folder:
         self._move(other.path)
 
     def read_bytes(self, name: str) -> bytes | None:
-        """The contents of a file; null if there is none."""
+        """The contents of a file; None if there is none."""
         file = self / name
         return file._read() if file.exists() else None
 

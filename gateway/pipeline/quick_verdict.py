@@ -64,7 +64,7 @@ def _lines(inputs: Sequence[str]) -> Iterator[SourceLine]:
 
 
 def new_progress(unit: str) -> Progress:
-    """Bars on standard error, which go at the end."""
+    """Progress bars on standard error, which are removed at the end."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -170,9 +170,9 @@ class ConfigApis:
                 raise GroupError(*room.refusal)
             return result
 
-        why_nameless = "Group name must not be empty"
+        empty_name_reason = "Group name must not be empty"
         ours = await self._answer_hosted(
-            request, message.resources, describe, _refuse_description, why_nameless
+            request, message.resources, describe, _refuse_description, empty_name_reason
         )
         forwarded = tuple(
             resource
@@ -221,8 +221,10 @@ class ConfigApis:
 
         with suppress(StateLogError):  # then the latest count is good enough
             await self._count_alone()
-        why_nameless = "Default group resources are not allowed."
-        ours = await self._answer_hosted(request, groups, alter, _report_alteration, why_nameless)
+        empty_name_reason = "Default group resources are not allowed."
+        ours = await self._answer_hosted(
+            request, groups, alter, _report_alteration, empty_name_reason
+        )
         others = tuple(resource for resource in message.resources if _key(resource) not in ours)
         theirs: dict[_Key, AlterConfigsResourceResponse] = {}
         if others and highest_version(request.upstream, ApiKey(request.header.api_key)) >= 0:
@@ -279,7 +281,7 @@ class ConfigApis:
         resources: Iterable[_R],
         answer: Callable[[_R], Awaitable[_T]],
         refused: Callable[[_R, ErrorCode, str], _T],
-        why_nameless: str,
+        empty_name_reason: str,
     ) -> dict[_Key, _T]:
         """Answer for hosted groups. The caller asks the cluster about all resources left out."""
         answered: dict[_Key, _T] = {}
@@ -295,7 +297,7 @@ class ConfigApis:
             await trio.lowlevel.checkpoint()  # the request may name thousands of groups
             try:
                 if not group_id:
-                    raise GroupError(ErrorCode.INVALID_REQUEST, why_nameless)  # noqa: TRY301
+                    raise GroupError(ErrorCode.INVALID_REQUEST, empty_name_reason)  # noqa: TRY301
                 decision = decisions[group_id]
                 if group_id in not_allowed:
                     raise GroupError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "")  # noqa: TRY301

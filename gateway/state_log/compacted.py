@@ -14,7 +14,7 @@ from coordinator.interface.records import (
     ReleaseRecord,
     is_tombstone,
 )
-from gateway.state_log.last_events import FORGOTTEN, OF_GATEWAY, LastEvents, LogRecord
+from gateway.state_log.last_events import FORGOTTEN, GATEWAY_RECORD, LastEvents, LogRecord
 from gateway.state_log.log import StateLogUnreadable
 from gateway.state_log.record_format import Entry, StoredEntry, decode_record
 from kafka_codecs.errors import WireError
@@ -23,7 +23,7 @@ from kafka_codecs.state_records import RecordType, key_start
 _LAST_EVENTS = key_start(RecordType.LAST_EVENTS)
 _CONFIGS = key_start(RecordType.GROUP_CONFIGS)
 _CONFIGS_KEY = GroupConfigs(overrides={}).key
-_OF_MOVES = (key_start(RecordType.GROUP_ADOPTION), key_start(RecordType.GROUP_RELEASE))
+_MOVE_KEYS = (key_start(RecordType.GROUP_ADOPTION), key_start(RecordType.GROUP_RELEASE))
 
 
 class CompactedLog:
@@ -70,7 +70,7 @@ class CompactedLog:
 
     def told_group_ids(self) -> Collection[str]:
         """The groups that have last events, perhaps nothing else."""
-        return tuple(group_id for group_id in self._last_events if group_id != OF_GATEWAY)
+        return tuple(group_id for group_id in self._last_events if group_id != GATEWAY_RECORD)
 
     def put_stored(self, group_id: str, entry: StoredEntry) -> None:
         """Add a record from storage, where each key is once. The value is not empty."""
@@ -78,7 +78,7 @@ class CompactedLog:
         if entry.key.startswith(_LAST_EVENTS):
             self._last_events[group_id] = None
             return
-        if entry.key.startswith(_OF_MOVES):
+        if entry.key.startswith(_MOVE_KEYS):
             self.moving.add(group_id)
         if group_id not in self._groups and entry.key.startswith(_CONFIGS):
             self.configs_alone.add(group_id)

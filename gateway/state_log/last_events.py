@@ -29,6 +29,6 @@ FORGOTTEN = LastEvents(sequence=0, lines=())
 LogRecord = DurableRecord | LastEvents
 """A record that a state log stores."""
 
-OF_GATEWAY = ""
+GATEWAY_RECORD = ""
 """Stands for a group's name in the record of the gateway's own: `sequence` is the latest run that
 has started, and there are no lines. No group has this name."""

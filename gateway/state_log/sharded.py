@@ -15,7 +15,7 @@ from coordinator.interface.records import DurableRecord
 from gateway.fleet.fleet_state import shard_folder
 from gateway.fleet.member import FleetMember, shard_of
 from gateway.state_folder import StateFolderError, lock_folder
-from gateway.state_log.last_events import OF_GATEWAY, LastEvents, LogRecord
+from gateway.state_log.last_events import GATEWAY_RECORD, LastEvents, LogRecord
 from gateway.state_log.log import StateLog, StateLogError, StateLogUnusable
 from gateway.state_log.sqlite import open_sqlite_log
 
@@ -153,7 +153,7 @@ class ShardedLog:
 
     def _shard(self, group_id: str) -> StateLog:
         log = self._find_shard(group_id)
-        if group_id == OF_GATEWAY:  # what a process says of itself stands in its first shard
+        if group_id == GATEWAY_RECORD:  # what a process says of itself stands in its first shard
             log = self._own[min(self._own)] if self._own else None
         if log is None:
             raise StateLogError("another process of the fleet has the group")

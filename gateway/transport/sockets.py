@@ -10,7 +10,7 @@ RECEIVED_BYTES_MAX = 64 * 1024
 
 
 class NullSink:
-    """Drops what is sent to a peer that has gone."""
+    """Where to send what a peer that has gone should have got: everything is dropped."""
 
     def fileno(self) -> int:
         return -1

@@ -46,7 +46,7 @@ def test_the_lines_of_a_process_of_a_fleet_say_which_it_is(
 ) -> None:
     """The lines still say so after SIGHUP has changed the format, which configures the log
     again."""
-    monkeypatch.setattr(logs, "_OF_PROCESS", {})
+    monkeypatch.setattr(logs, "_PROCESS_FIELDS", {})
     stream = io.StringIO()
     logs.name_process(3)
     logs.configure("json", stream=stream)
