@@ -306,8 +306,7 @@ class Move:
             return None
         if current.recall is not None:
             return current.recall.answer(call, now_ms)
-        vouches = isinstance(current, Adopting) and current.vouches_for(call.event)
-        return HeartbeatReply() if vouches else None
+        return HeartbeatReply() if current.vouches_for(call.event) else None
 
     def guard_ids(self, now_ms: int) -> AnchorIds | None:
         """The ids under which the commits of recalled members are stored."""

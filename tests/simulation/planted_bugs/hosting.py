@@ -179,7 +179,7 @@ def a_commit_on_an_abandoned_connection_is_stored(patch: Patch) -> None:
 def a_stray_commit_ends_at_once(patch: Patch) -> None:
     """A commit counts as ended once its answer is lost."""
     patch.setattr(
-        CommitsInFlight, "_lose", lambda flight, commit, _now_ms: flight._engine.end_commit(commit)
+        CommitsInFlight, "_lose", lambda flight, call, commit, _now_ms: flight._end(call, commit)
     )
 
 

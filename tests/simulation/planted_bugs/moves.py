@@ -24,9 +24,10 @@ from coordinator.interface.records import (
     ReleaseState,
 )
 from coordinator.interface.replies import LeaveGroupReply
+from coordinator.interface.topics import Topics
 from gateway.hosting import recall
 from gateway.hosting.adoption import Adopting
-from gateway.hosting.calls import Answer, Call, Outcome
+from gateway.hosting.calls import Answer, Call, Commit, Outcome
 from gateway.hosting.holders import Grace, Holders
 from gateway.hosting.recall import Recall
 from gateway.hosting.release import Releasing
@@ -202,13 +203,15 @@ def let_go_after(patch: Patch, kind: type[SyncGroupReceived | HeartbeatReceived]
 @noticed_by(*OWNERS)
 def a_commit_ends_a_claim(patch: Patch) -> None:
     """A recalled member counts as one without partitions once it has committed."""
-    real = Recall._outcome
+    real = Recall.check
 
-    def outcome(recalling: Recall, event: OffsetCommitReceived, **how: Any) -> Outcome:
+    def check(recalling: Recall, commit: Commit, *, topics: Topics, **how: Any) -> Outcome:
+        event = commit.make(commit.token, topics)
+        assert isinstance(event, OffsetCommitReceived)
         recalling.let_go(event.member_id)
-        return real(recalling, event, **how)
+        return real(recalling, commit, topics=topics, **how)
 
-    patch.setattr(Recall, "_outcome", outcome)
+    patch.setattr(Recall, "check", check)
 
 
 @noticed_by(*OWNERS)
