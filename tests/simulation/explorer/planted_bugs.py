@@ -5,9 +5,7 @@
 simulator's 200 seeds that finds it as well.
 """
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
@@ -27,46 +25,15 @@ from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.standing import LiveMembers, LookupOutcome
 from gateway.hosting.states import CommitPhase, Stage
 from tests.simulation.coordinator import anchored_group
+from tests.simulation.explorer.bug import Bug, Patch, print_table, shows_in
 from tests.simulation.explorer.numbers import GROUP, LOG_ID
-from tests.simulation.explorer.search import Bounds, Report, explore
-from tests.simulation.explorer.shape import Shape
-from tests.simulation.explorer.small_consumers import Kind
-from tests.simulation.explorer.worlds import WORLDS
 from tests.simulation.run import simulate
 
 SEEDS = 200
-Patch = pytest.MonkeyPatch
+ALONE = ("native",)
 
 
-@dataclass(frozen=True, slots=True)
-class Bug:
-    """One planted bug, the world that shows it, and words of the promise that it breaks."""
-
-    name: str
-    what: str
-    shape: Shape
-    breaks: str
-    plant: Callable[[Patch], None]
-
-
-def shows_in(
-    budgets: Mapping[str, int],
-    breaks: str,
-    consumers: Sequence[str] = ("cooperative", "native"),
-    world: str = "switch",
-) -> Callable[[Callable[[Patch], None]], Bug]:
-    """Turn a function that plants a bug into a `Bug`."""
-
-    def bug(plant: Callable[[Patch], None]) -> Bug:
-        what = " ".join((plant.__doc__ or "").split())
-        named = tuple(zip("abc", map(Kind, consumers), strict=False))
-        shape = replace(WORLDS[world], budgets=budgets, consumers=named)
-        return Bug(plant.__name__, what, shape, breaks, plant)
-
-    return bug
-
-
-@shows_in({"switch": 1, "late": 1}, "gets partitions from an anchor in doubt")
+@shows_in("switch", "gets partitions from an anchor in doubt", {"switch": 1, "late": 1})
 def a_heartbeat_under_way_confirms_a_grant(patch: Patch) -> None:
     """A heartbeat of the anchor that was sent before a decision confirms its answer."""
 
@@ -77,7 +44,7 @@ def a_heartbeat_under_way_confirms_a_grant(patch: Patch) -> None:
     patch.setattr(Anchor, "confirm", confirm)
 
 
-@shows_in({"crash": 1, "commit": 1, "lose": 1}, "before the commit of another")
+@shows_in("switch", "before the commit of another", {"crash": 1, "commit": 1, "lose": 1})
 def a_client_takes_its_commit_with_it(patch: Patch) -> None:
     """A commit on its way has ended when its client is gone."""
 
@@ -89,7 +56,7 @@ def a_client_takes_its_commit_with_it(patch: Patch) -> None:
     patch.setattr(CommitsInFlight, "abandon", abandon)
 
 
-@shows_in({"remove": 1, "restart": 1}, "is given up though nobody else has it")
+@shows_in("switch", "is given up though nobody else has it", {"remove": 1, "restart": 1})
 def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
     """The late request of a killed gateway takes the group from the next one."""
     real = HostedGroup._on_look
@@ -103,7 +70,7 @@ def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
     patch.setattr(HostedGroup, "_on_look", on_look)
 
 
-@shows_in({"switch": 1, "fail": 1, "restart": 1}, "does not know its member")
+@shows_in("switch", "does not know its member", {"switch": 1, "fail": 1, "restart": 1})
 def a_write_in_doubt_counts_as_failed(patch: Patch) -> None:
     """After a write that the log may have, the group goes on with what it knows."""
     real = LoggedEngine.write_failed
@@ -114,7 +81,7 @@ def a_write_in_doubt_counts_as_failed(patch: Patch) -> None:
     patch.setattr(LoggedEngine, "write_failed", write_failed)
 
 
-@shows_in({"leave": 1, "commit": 1, "slow": 1}, "no way leads", consumers=("native",))
+@shows_in("switch", "no way leads", {"leave": 1, "commit": 1, "slow": 1}, consumers=ALONE)
 def a_leave_of_the_anchor_ends_no_stray(patch: Patch) -> None:
     """A commit whose answer is lost while the anchor leaves never ends."""
     real = Anchor._on_left
@@ -127,14 +94,16 @@ def a_leave_of_the_anchor_ends_no_stray(patch: Patch) -> None:
     patch.setattr(Anchor, "_on_left", on_left)
 
 
-@shows_in({"leave": 1, "commit": 1, "slow": 1, "fail": 1}, "no way leads", consumers=("native",))
+@shows_in(
+    "switch", "no way leads", {"leave": 1, "commit": 1, "slow": 1, "fail": 1}, consumers=ALONE
+)
 def a_failed_leave_of_the_anchor_forgets_strays(patch: Patch) -> None:
     """A commit whose answer is lost never ends if the anchor's LeaveGroup fails meanwhile."""
     patch.setattr(Anchor, "_leave_failed", lambda anchor, *_: anchor._cease())
 
 
 @shows_in(
-    {"commit": 1, "lose": 1, "remove": 1, "intrude": 1}, "no way leads", consumers=("native",)
+    "switch", "no way leads", {"commit": 1, "lose": 1, "remove": 1, "intrude": 1}, consumers=ALONE
 )
 def an_anchor_that_gives_way_ends_no_stray(patch: Patch) -> None:
     """A commit whose answer is lost never ends if the anchor gives way to a consumer meanwhile."""
@@ -148,7 +117,7 @@ def an_anchor_that_gives_way_ends_no_stray(patch: Patch) -> None:
     patch.setattr(Anchor, "on_look", on_look)
 
 
-@shows_in({"remove": 1, "intrude": 2}, "though somebody else had the group")
+@shows_in("switch", "though somebody else had the group", {"remove": 1, "intrude": 2})
 def members_outlive_the_loss_of_their_group(patch: Patch) -> None:
     """The group is reported as taken, and its members go on."""
     real = LoggedEngine.note
@@ -161,10 +130,10 @@ def members_outlive_the_loss_of_their_group(patch: Patch) -> None:
 
 
 @shows_in(
-    {"leave": 1, "start": 1},
+    "temporary",
     "a and b own",
+    {"leave": 1, "start": 1},
     consumers=("cooperative", "cooperative"),
-    world="temporary",
 )
 def a_reassigned_slot_is_taken(patch: Patch) -> None:
     """A classic replacement gets at once what another member has for a time."""
@@ -184,7 +153,9 @@ def a_reassigned_slot_is_taken(patch: Patch) -> None:
 
 
 @shows_in(
-    {"switch": 1, "remove": 1, "intrude": 2}, "though somebody else had the group", world="intruder"
+    "intruder",
+    "though somebody else had the group",
+    {"switch": 1, "remove": 1, "intrude": 2},
 )
 def a_withheld_grant_outlives_the_loss_of_its_group(patch: Patch) -> None:
     """A consumer has the group while an answer waits for the anchor, and it leaves all the same."""
@@ -199,36 +170,12 @@ def a_withheld_grant_outlives_the_loss_of_its_group(patch: Patch) -> None:
 BUGS = [var for var in vars().copy().values() if isinstance(var, Bug)]
 
 
-def hunt(bug: Bug) -> Report:
-    """Explore the bug's world with the bug."""
+def seed_that_finds(bug: Bug) -> int | str:
+    """The first of the simulator's seeds that finds the bug, or "none"."""
     with pytest.MonkeyPatch.context() as patch:
         bug.plant(patch)
-        return explore(bug.shape, Bounds(transitions_max=100_000))
-
-
-def seed_that_finds(bug: Bug) -> int | None:
-    """The first of the simulator's seeds that finds the bug."""
-    with pytest.MonkeyPatch.context() as patch:
-        bug.plant(patch)
-        return next((seed for seed in range(SEEDS) if simulate(seed).invariant), None)
-
-
-def main(names: list[str]) -> None:
-    """Hunt for the bugs and print the table."""
-    for bug in BUGS:
-        if names and bug.name not in names:
-            continue
-        report = hunt(bug)
-        seed = seed_that_finds(bug)
-        moves = len(report.finding.moves) if report.finding else "none"
-        found_by = "none" if seed is None else seed
-        print(
-            f"| `{bug.name}` | {bug.what} | {report.transitions:,} | {moves} | {found_by} |",
-            flush=True,
-        )
-        if names and report.finding:
-            print(report.finding.reason, *report.finding.moves, sep="\n")
+        return next((seed for seed in range(SEEDS) if simulate(seed).invariant), "none")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    print_table(BUGS, seed_that_finds)

@@ -1,9 +1,7 @@
 """Steps of an adoption that somebody might leave out, and what comes of it."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-
-import pytest
+from collections.abc import Iterable
+from dataclasses import replace
 
 from coordinator.engine import GroupEngine
 from coordinator.group.step_builder import StepBuilder
@@ -24,44 +22,7 @@ from gateway.hosting.holders import Holders
 from gateway.hosting.routes import GroupSituation
 from gateway.hosting.states import AdoptionStage as Stage
 from kafka_codecs.describe_groups import DescribedGroup
-from tests.simulation.explorer.search import Bounds, Report, explore
-from tests.simulation.explorer.shape import Shape
-from tests.simulation.explorer.small_world import Move
-from tests.simulation.explorer.worlds import WORLDS
-
-Patch = pytest.MonkeyPatch
-
-
-@dataclass(frozen=True, slots=True)
-class Omission:
-    """What is left out, the world that shows it, and words of the promise that it breaks."""
-
-    name: str
-    what: str
-    shape: Shape
-    breaks: str
-    plant: Callable[[Patch], None]
-
-
-def shows_in(
-    world: str,
-    breaks: str,
-    budgets: Mapping[str, int] | None = None,
-    begins_with: tuple[Move, ...] | None = None,
-) -> Callable[[Callable[[Patch], None]], Omission]:
-    """Turn a function that plants an omission into an `Omission`. The world may get other budgets
-    and other first moves."""
-
-    def omission(plant: Callable[[Patch], None]) -> Omission:
-        what = " ".join((plant.__doc__ or "").split())
-        shape = WORLDS[world]
-        if budgets is not None:
-            shape = replace(shape, budgets=budgets)
-        if begins_with is not None:
-            shape = replace(shape, begins_with=begins_with)
-        return Omission(plant.__name__, what, shape, breaks, plant)
-
-    return omission
+from tests.simulation.explorer.bug import Bug, Patch, print_table, shows_in
 
 
 @shows_in("adopt-outsider", " own ", {}, ("start o", "adopt"))
@@ -196,26 +157,8 @@ def calls_relayed_while_the_leaders_member_leaves(patch: Patch) -> None:
     patch.setattr(Adopting, "situation", property(situation))
 
 
-OMISSIONS = [var for var in vars().copy().values() if isinstance(var, Omission)]
-
-
-def hunt(omission: Omission) -> Report:
-    """Explore the world with the omission."""
-    with pytest.MonkeyPatch.context() as patch:
-        omission.plant(patch)
-        return explore(omission.shape, Bounds(transitions_max=30_000))
-
-
-def main() -> None:
-    """Print the table of `gateway/docs/adoption.md`."""
-    for omission in OMISSIONS:
-        report = hunt(omission)
-        moves = len(report.finding.moves) if report.finding else "none"
-        print(
-            f"| `{omission.name}` | {omission.what} | {report.transitions:,} | {moves} |",
-            flush=True,
-        )
+OMISSIONS = [var for var in vars().copy().values() if isinstance(var, Bug)]
 
 
 if __name__ == "__main__":
-    main()
+    print_table(OMISSIONS)

@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from coordinator.group.step_builder import StepBuilder
 from coordinator.handlers import release as engine_release
 from coordinator.interface.events import HeartbeatReceived, ReleaseBegan
@@ -16,19 +14,20 @@ from gateway.hosting.holders import Holders
 from gateway.hosting.release import Releasing
 from gateway.hosting.routes import ROUTES, GroupSituation, Route
 from gateway.hosting.states import ReleaseStage
-from tests.simulation.explorer.planted_omissions import Omission, forget_records, hunt, shows_in
+from tests.simulation.explorer.bug import Bug, Patch, print_table, shows_in
+from tests.simulation.explorer.planted_omissions import forget_records
 from tests.simulation.planted_bugs.moves import let_go_after
 
 
 @shows_in("release", "under the anchor's ids gets", {"release": 1, "commit": 1})
-def the_anchor_leaves_before_commits_are_answered(patch: pytest.MonkeyPatch) -> None:
+def the_anchor_leaves_before_commits_are_answered(patch: Patch) -> None:
     """The anchor's place is given up as soon as all members have."""
     real = Releasing.is_ready
     patch.setattr(Releasing, "is_ready", lambda releasing, commits: real(releasing, commits * 0))
 
 
 @shows_in("release", " own ", {"release": 1})
-def a_member_that_does_not_come_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
+def a_member_that_does_not_come_is_not_waited_for(patch: Patch) -> None:
     """The group is opened though a member may still hold partitions."""
 
     def is_ready(releasing: Releasing, commits: int) -> bool:
@@ -39,7 +38,7 @@ def a_member_that_does_not_come_is_not_waited_for(patch: pytest.MonkeyPatch) -> 
 
 
 @shows_in("release-native", " own ", {"release": 1})
-def a_native_member_is_done_once_it_is_told(patch: pytest.MonkeyPatch) -> None:
+def a_native_member_is_done_once_it_is_told(patch: Patch) -> None:
     """A native member counts as one without partitions as soon as it has been told."""
 
     def mark_seen(holders: Holders, member_id: str, _now_ms: int) -> None:
@@ -49,13 +48,13 @@ def a_native_member_is_done_once_it_is_told(patch: pytest.MonkeyPatch) -> None:
 
 
 @shows_in("release-native", "has no owner", {"release": 1})
-def native_members_meet_the_anchor(patch: pytest.MonkeyPatch) -> None:
+def native_members_meet_the_anchor(patch: Patch) -> None:
     """The group is opened for native members as for classic ones."""
     patch.setattr(Releasing, "_can_open", property(lambda _each: True))
 
 
 @shows_in("release-native-restart", "ends because of")
-def a_killed_gateway_leaves_no_word_of_native_members(patch: pytest.MonkeyPatch) -> None:
+def a_killed_gateway_leaves_no_word_of_native_members(patch: Patch) -> None:
     """The log does not store that a native member has to be the first in the cluster."""
     store = Releasing._store
     patch.setattr(
@@ -68,7 +67,7 @@ def a_killed_gateway_leaves_no_word_of_native_members(patch: pytest.MonkeyPatch)
 
 
 @shows_in("release-outsider", " own ")
-def a_group_that_is_opened_at_once(patch: pytest.MonkeyPatch) -> None:
+def a_group_that_is_opened_at_once(patch: Patch) -> None:
     """The group is opened to outsiders while its members give up their partitions."""
 
     def is_ready(releasing: Releasing, commits: int) -> bool:
@@ -78,7 +77,7 @@ def a_group_that_is_opened_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 @shows_in("release-setting", " own ")
-def a_release_forgets_a_member(patch: pytest.MonkeyPatch) -> None:
+def a_release_forgets_a_member(patch: Patch) -> None:
     """The record of a release lacks one member."""
     real = engine_release.begin
 
@@ -93,19 +92,19 @@ def a_release_forgets_a_member(patch: pytest.MonkeyPatch) -> None:
 
 
 @shows_in("release-restart", " own ")
-def a_kill_forgets_the_release(patch: pytest.MonkeyPatch) -> None:
+def a_kill_forgets_the_release(patch: Patch) -> None:
     """The next process does not go on with a release that has begun."""
     forget_records(patch, ReleaseRecord)
 
 
 @shows_in("release-native", " own ", {"release": 1})
-def a_refused_heartbeat_ends_a_claim(patch: pytest.MonkeyPatch) -> None:
+def a_refused_heartbeat_ends_a_claim(patch: Patch) -> None:
     """A recalled member has given up once its heartbeat is told to rejoin."""
     let_go_after(patch, HeartbeatReceived)
 
 
 @shows_in("release-native", " own ", {"release": 1})
-def native_members_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
+def native_members_are_not_waited_for(patch: Patch) -> None:
     """A release waits only for classic members."""
     real = Holders.__init__
 
@@ -116,13 +115,13 @@ def native_members_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
 
 
 @shows_in("release-restart", "has no owner", {})
-def a_release_is_over_once_it_has_begun(patch: pytest.MonkeyPatch) -> None:
+def a_release_is_over_once_it_has_begun(patch: Patch) -> None:
     """The group is left to the cluster while its members have not given up."""
     patch.setattr(Releasing, "is_over", property(lambda releasing: releasing.has_begun))
 
 
 @shows_in("release", "under the anchor's ids gets", {"release": 1, "commit": 1})
-def commits_of_recalled_members_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
+def commits_of_recalled_members_are_not_waited_for(patch: Patch) -> None:
     """The anchor's place is given up while commits of recalled members are on their way."""
     real = Releasing.is_ready
     patch.setattr(
@@ -133,7 +132,7 @@ def commits_of_recalled_members_are_not_waited_for(patch: pytest.MonkeyPatch) ->
 
 
 @shows_in("release-native-setting", "ends because of")
-def classic_members_come_before_a_native_one(patch: pytest.MonkeyPatch) -> None:
+def classic_members_come_before_a_native_one(patch: Patch) -> None:
     """Classic members join a cluster that then admits no native one."""
     let_go = {
         key: Route.CLUSTER if key[0] is GroupSituation.NATIVE_FIRST else route
@@ -143,7 +142,7 @@ def classic_members_come_before_a_native_one(patch: pytest.MonkeyPatch) -> None:
 
 
 @shows_in("release-restart", "has no owner")
-def a_hand_over_that_is_not_announced(patch: pytest.MonkeyPatch) -> None:
+def a_hand_over_that_is_not_announced(patch: Patch) -> None:
     """The log does not store that nobody holds anything before the anchor opens the group."""
     real = Releasing._advance
 
@@ -157,7 +156,7 @@ def a_hand_over_that_is_not_announced(patch: pytest.MonkeyPatch) -> None:
 
 
 @shows_in("release-fail", "has no owner")
-def an_anchor_whose_leave_is_lost_counts_as_gone(patch: pytest.MonkeyPatch) -> None:
+def an_anchor_whose_leave_is_lost_counts_as_gone(patch: Patch) -> None:
     """The release is concluded although the anchor's LeaveGroup got no answer."""
     real = Releasing.on_failed
 
@@ -169,19 +168,8 @@ def an_anchor_whose_leave_is_lost_counts_as_gone(patch: pytest.MonkeyPatch) -> N
     patch.setattr(Releasing, "on_failed", on_failed)
 
 
-OMISSIONS = [var for var in vars().copy().values() if isinstance(var, Omission)]
-
-
-def main() -> None:
-    """Print the table of `gateway/docs/release.md`."""
-    for omission in OMISSIONS:
-        report = hunt(omission)
-        moves = len(report.finding.moves) if report.finding else "none"
-        print(
-            f"| `{omission.name}` | {omission.what} | {report.transitions:,} | {moves} |",
-            flush=True,
-        )
+OMISSIONS = [var for var in vars().copy().values() if isinstance(var, Bug)]
 
 
 if __name__ == "__main__":
-    main()
+    print_table(OMISSIONS)

@@ -1,19 +1,25 @@
-"""The explorer finds bugs that the simulator's seeds miss."""
+"""The explorer finds bugs that the simulator's seeds miss, and what a move must not leave out."""
 
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from tests.simulation.explorer import script
-from tests.simulation.explorer.planted_bugs import BUGS, Bug, hunt
+from tests.simulation.explorer import planted_bugs, planted_omissions, release_omissions, script
+from tests.simulation.explorer.bug import Bug, hunt
 from tests.simulation.explorer.promises import BrokenPromiseError
 
-PAGE = Path(__file__).with_name("README.md")
+DOCS = Path(__file__).parents[3] / "gateway" / "docs"
+PAGES = {
+    Path(__file__).with_name("README.md"): planted_bugs.BUGS,
+    DOCS / "adoption.md": planted_omissions.OMISSIONS,
+    DOCS / "release.md": release_omissions.OMISSIONS,
+}
 
 
 @pytest.mark.simulation
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+@pytest.mark.parametrize("bug", [*chain(*PAGES.values())], ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found(bug: Bug) -> None:
     finding = hunt(bug).finding
     assert finding is not None
@@ -28,6 +34,7 @@ def test_a_planted_bug_is_found(bug: Bug) -> None:
         pytest.fail(str(broken))
 
 
-def test_the_page_lists_every_planted_bug() -> None:
-    page = PAGE.read_text()
-    assert [bug.name for bug in BUGS if f"| `{bug.name}` | {bug.what} |" not in page] == []
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_page_lists_every_planted_bug(page: Path) -> None:
+    text = page.read_text()
+    assert [bug.name for bug in PAGES[page] if f"| `{bug.name}` | {bug.what} |" not in text] == []
