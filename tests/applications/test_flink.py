@@ -10,12 +10,11 @@ from tests.support.applications import (
     filled_topic,
     printed,
 )
-from tests.support.client_programs import SCRIPTS
 from tests.support.kafka_broker import KafkaCluster
 
 pytestmark = MARKS
 
-PROGRAM = SCRIPTS / "java" / "FlinkProgram.java"
+PROGRAM = "FlinkProgram"
 RECORDS = 300
 
 

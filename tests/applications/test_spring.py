@@ -10,13 +10,12 @@ from tests.support.applications import (
     filled_topic,
     printed,
 )
-from tests.support.client_programs import SCRIPTS
 from tests.support.kafka_broker import KafkaCluster
 from tests.support.releases import with_new_protocol
 
 pytestmark = MARKS
 
-PROGRAM = SCRIPTS / "java" / "SpringProgram.java"
+PROGRAM = "SpringProgram"
 RECORDS = 60
 
 

@@ -14,14 +14,13 @@ from tests.support.applications import (
     printed,
     streams_class_path,
 )
-from tests.support.client_programs import SCRIPTS
 from tests.support.kafka_broker import KafkaCluster
 from tests.support.releases import with_new_protocol
 
 pytestmark = MARKS
 
-MIGRATION = SCRIPTS / "java" / "StreamsMigration.java"
-PROGRAM = SCRIPTS / "java" / "StreamsProgram.java"
+MIGRATION = "StreamsMigration"
+PROGRAM = "StreamsProgram"
 RECORDS = 300
 
 

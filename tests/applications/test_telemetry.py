@@ -8,8 +8,8 @@ import trio
 
 from kafka_codecs.apis import ApiKey
 from tests.support.applications import MARKS, apis_in, check_alike, printed
-from tests.support.client_programs import SCRIPTS
 from tests.support.installs import run
+from tests.support.java_programs import PROGRAMS
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.kafka_jars import kafka_jars
 from tests.support.kafka_release import QUICK_START
@@ -17,8 +17,8 @@ from tests.support.releases import NEWEST
 
 pytestmark = MARKS
 
-PROGRAM = SCRIPTS / "java" / "TelemetryClient.java"
-PLUG_IN = SCRIPTS / "java" / "TelemetryReporter.java"
+PROGRAM = "TelemetryClient"
+PLUG_IN = PROGRAMS / "TelemetryReporter.java"
 
 
 def test_metrics_of_a_producer_are_pushed_behind_the_gateway_as_at_the_broker(

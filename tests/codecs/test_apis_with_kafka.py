@@ -8,14 +8,13 @@ import pytest
 
 from kafka_codecs import encode
 from kafka_codecs.apis import APIS, ApiKey
-from tests.support.client_programs import SCRIPTS
 from tests.support.codecs import FIRST_IN_KAFKA_4, NEWER_THAN_KIO, sample
+from tests.support.java_programs import java_program
 from tests.support.kafka_jars import FETCH_TIMEOUT_S, kafka_jars
 from tests.support.releases import LAST_CLASSIC, NEWEST
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
-READER = SCRIPTS / "java" / "KafkaMessages.java"
 OLDER = [
     (key, version)
     for key, first_version in FIRST_IN_KAFKA_4.items()
@@ -41,7 +40,7 @@ def test_kafka_reads_and_writes_the_same_bytes(
         if message_type is not None
     ]
     done = subprocess.run(
-        ["java", "-cp", f"{kafka_jars(release)}/*", str(READER)],
+        java_program("KafkaMessages", f"{kafka_jars(release)}/*"),
         input="".join(f"{message}\n" for message in messages),
         capture_output=True,
         text=True,

@@ -7,13 +7,12 @@ from itertools import product
 import pytest
 
 from kafka_codecs.primitives import INT16, String, build_all, parse_all
-from tests.support.client_programs import SCRIPTS
+from tests.support.java_programs import java_program
 from tests.support.kafka_jars import FETCH_TIMEOUT_S, kafka_jars
 from tests.support.releases import NEWEST
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
-DECODER = SCRIPTS / "java" / "DecodedStrings.java"
 BOUNDS = bytes.fromhex("00 41 7f 80 8f 90 9f a0 bf c0 c1 c2 df e0 e1 ec ed ee ef f0 f1 f3 f4 f5 ff")
 """The first and the last byte of each kind that UTF-8 knows."""
 EXHAUSTIVE_SIZE = 3
@@ -32,7 +31,7 @@ def test_kafka_decodes_malformed_strings_to_the_same_characters() -> None:
         for _ in range(LONGER)
     ]
     done = subprocess.run(
-        ["java", "-cp", f"{kafka_jars(NEWEST)}/*", str(DECODER)],
+        java_program("DecodedStrings", f"{kafka_jars(NEWEST)}/*"),
         input=b"".join(bytes([len(text)]) + text for text in texts),
         capture_output=True,
         check=False,

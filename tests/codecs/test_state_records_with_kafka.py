@@ -13,14 +13,13 @@ import pytest
 
 from kafka_codecs.declaration import OUR_TAGS, Struct, rules_of
 from kafka_codecs.state_records import LAYOUTS, OUR_TYPES, RecordType, encode_key, encode_value
-from tests.support.client_programs import SCRIPTS
 from tests.support.codecs import sample
+from tests.support.java_programs import java_program
 from tests.support.kafka_jars import FETCH_TIMEOUT_S, kafka_jars
 from tests.support.releases import NEWEST
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
-READER = SCRIPTS / "java" / "StateRecords.java"
 KAFKAS = {kind: layout for kind, layout in LAYOUTS.items() if kind < OUR_TYPES}
 
 
@@ -82,7 +81,7 @@ def test_kafkas_classes_read_and_write_the_same_bytes() -> None:
     }
     ours = [(encode_key(kind, key), encode_value(value)) for kind, (key, value) in records.items()]
     done = subprocess.run(
-        ["java", "-cp", f"{kafka_jars(NEWEST)}/*", str(READER)],
+        java_program("StateRecords", f"{kafka_jars(NEWEST)}/*"),
         input="".join(f"{key.hex()} {value.hex()}\n" for key, value in ours),
         capture_output=True,
         text=True,

@@ -23,7 +23,6 @@ import trio
 from confluent_kafka import Producer
 
 from tests.support.applications import printed, streams_class_path
-from tests.support.client_programs import SCRIPTS
 from tests.support.group_client import fresh_group
 from tests.support.kafka_broker import PARTITIONS, KafkaCluster, running_kafka
 from tests.support.serve_process import ServeProcess, serving
@@ -45,12 +44,12 @@ class Kind:
     expected: str
 
     def __str__(self) -> str:
-        return " ".join((self.program.removesuffix(".java"), *self.options))
+        return " ".join((self.program, *self.options))
 
 
-STREAMS = "StreamsProgram.java"
+STREAMS = "StreamsProgram"
 KINDS = (
-    Kind(program="ShareGroupClient.java", expected="values 0 to {last}"),
+    Kind(program="ShareGroupClient", expected="values 0 to {last}"),
     Kind(program=STREAMS, options=("streams", "exactly_once_v2"), expected="counted {count}"),
     Kind(program=STREAMS, options=("classic", "exactly_once_v2"), expected="counted {count}"),
 )
@@ -122,7 +121,7 @@ async def play(kafka: KafkaCluster, folder: Path, options: argparse.Namespace) -
         limit_s = 60 * options.minutes + AFTERWARDS_S
         try:
             lines: Sequence[str] = await printed(
-                SCRIPTS / "java" / kind.program, class_path, *arguments, limit_s=limit_s
+                kind.program, class_path, *arguments, limit_s=limit_s
             )
         except (AssertionError, trio.TooSlowError) as failure:
             print(f"{kind}, {side}: failed: {str(failure)[-FAILURE_SHOWN:]}", flush=True)

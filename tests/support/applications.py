@@ -13,10 +13,10 @@ from confluent_kafka import Producer
 
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.metadata import MetadataRequest
-from tests.support.client_programs import JAVA_OPTIONS
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import fresh_group
 from tests.support.installs import installed
+from tests.support.java_programs import java_program
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
 from tests.support.kafka_jars import copy_jars, kafka_jars
 from tests.support.releases import LAST_CLASSIC
@@ -83,10 +83,10 @@ async def filled_topic(kafka: KafkaCluster, records: int) -> str:
 
 
 async def printed(
-    program: Path, class_path: str, *arguments: object, limit_s: float = LIMIT_S
+    program: str, class_path: str, *arguments: object, limit_s: float = LIMIT_S
 ) -> Sequence[str]:
     """The lines that a Java program prints."""
-    command = ["java", *JAVA_OPTIONS, "-cp", class_path, str(program)]
+    command = await trio.to_thread.run_sync(java_program, program, class_path)
     with trio.fail_after(limit_s):
         done = await trio.run_process(
             [*command, *map(str, arguments)], capture_stdout=True, capture_stderr=True, check=False

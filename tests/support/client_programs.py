@@ -17,14 +17,11 @@ from pathlib import Path
 from typing import Literal
 
 from tests.support.installs import installed, run
+from tests.support.java_programs import JAVA_OPTIONS, java_program
 from tests.support.kafka_jars import copy_jars, require_java
 from tests.support.requirements import missing
 
 SCRIPTS = Path(__file__).parent.parent / "clients"
-JAVA_OPTIONS = (
-    *("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-)
 CLASSES = "classes.jsa"
 # Install without scripts: the packages need none, and a machine may forbid them.
 NPM_INSTALL = ("install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock")
@@ -166,16 +163,15 @@ def _in_java(version: str) -> Program:
 
 
 def _java_producer(version: str) -> Program:
-    """The producer, which Java compiles as it starts: the consumer needs Kafka 2.0."""
+    """The producer has a file of its own: the consumer needs Kafka 2.0."""
     require_java()
     pom = SCRIPTS / "java" / "pom.xml"
     choices = [f"-Dkafka-clients.version={version}"] if version else []
     name = f"java-jars-{version}" if version else "java-jars"
     folder = installed(name, pom.read_bytes(), partial(copy_jars, pom, choices))
     (jar,) = folder.glob("kafka-clients-*.jar")
-    script = SCRIPTS / "java" / "JavaProducer.java"
     return Program(
-        command=("java", *JAVA_OPTIONS, "-cp", f"{folder}/*", str(script)),
+        command=java_program("JavaProducer", f"{folder}/*"),
         package="kafka-clients",
         version=jar.stem.removeprefix("kafka-clients-"),
     )

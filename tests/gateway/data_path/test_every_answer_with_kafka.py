@@ -21,7 +21,6 @@ from kafka_codecs.find_coordinator import CoordinatorType, FindCoordinatorReques
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from kafka_codecs.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from tests.support.applications import printed
-from tests.support.client_programs import SCRIPTS
 from tests.support.codecs import sample
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, TOPIC, KafkaCluster
 from tests.support.kafka_jars import kafka_jars
@@ -119,10 +118,9 @@ async def every_frame(releases: Iterable[str], topic: MetadataResponseTopic) -> 
     the api; and those that are meant."""
     frames: defaultdict[Api, list[bytes]] = defaultdict(list)
     sampled = set(APIS) - NO_ANSWER_TO_FULL
-    program = SCRIPTS / "java" / "EveryRequest.java"
     empty: dict[Api, bytes] = {}
     for release in releases:
-        for line in await printed(program, f"{kafka_jars(release)}/*"):
+        for line in await printed("EveryRequest", f"{kafka_jars(release)}/*"):
             number, version_of_api, body = line.split(" ")
             empty[ApiKey(int(number)), int(version_of_api)] = bytes.fromhex(body)
     for (key, version), empty_body in empty.items():

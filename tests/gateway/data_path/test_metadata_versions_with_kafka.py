@@ -15,9 +15,10 @@ from kafka_codecs.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
-from tests.support.client_programs import SCRIPTS, program
+from tests.support.client_programs import program
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import fresh_group
+from tests.support.java_programs import java_program
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster
 from tests.support.releases import with_anchors
 
@@ -87,10 +88,10 @@ async def test_java_reads_a_topic_that_it_knows_by_its_id(kafka: KafkaCluster) -
     producer.produce(topic, b"read")
     assert await trio.to_thread.run_sync(producer.flush, 30) == 0
     async with whole_gateway(kafka.addresses) as gateway:
-        *java, _consumer = program("java").command
-        script = str(SCRIPTS / "java" / "TopicsById.java")
+        *_java, class_path, _consumer = program("java").command
+        command = await trio.to_thread.run_sync(java_program, "TopicsById", class_path)
         done = await trio.run_process(
-            [*java, script, gateway.bootstrap_servers, topic, topic],
+            [*command, gateway.bootstrap_servers, topic, topic],
             capture_stdout=True,
             capture_stderr=True,
             check=False,

@@ -19,7 +19,7 @@ from tests.support.direct_clients import anchor_in, delete_offsets, remove_ancho
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient, fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster, running_kafka
-from tests.support.kafka_jars import kafka_jars
+from tests.support.kafka_release import kafka_release
 from tests.support.releases import LAST_CLASSIC, NEWEST, release_number, with_anchors
 from tests.support.until import until_answered
 
@@ -191,8 +191,7 @@ async def _check_with_kadm(kafka: KafkaCluster, group: str) -> None:
 async def _rows_of_kafkas_tool(kafka: KafkaCluster, group: str) -> list[list[str]]:
     """The columns after the group's name, sorted by partition."""
     release = kafka.release if kafka.has_new_protocol else LAST_CLASSIC
-    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp"]
-    command += [f"{kafka_jars(release)}/*", GROUP_TOOL]
+    command = kafka_release(release).command(GROUP_TOOL)
     command += ["--bootstrap-server", kafka.bootstrap_servers, "--describe", "--group", group]
     done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
     lines = [line.split() for line in done.stdout.decode().splitlines()]

@@ -26,7 +26,7 @@ from kafka_codecs.offset_fetch import (
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient, find_coordinator, fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster
-from tests.support.kafka_jars import kafka_jars
+from tests.support.kafka_release import kafka_release
 from tests.support.releases import with_new_protocol
 from tests.support.until import until_answered
 
@@ -186,8 +186,7 @@ async def test_a_share_group_of_the_same_name_is_the_clusters(kafka: KafkaCluste
     """Consumers get the cluster's own refusals, and the list shows the share group."""
     group = fresh_group("share")
     command = [
-        *("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-        *("-cp", f"{kafka_jars(kafka.release)}/*", SHARE_CONSUMER),
+        *kafka_release(kafka.release).command(SHARE_CONSUMER),
         *("--bootstrap-server", kafka.bootstrap_servers, "--topic", TOPIC, "--group", group),
     ]
     async with (

@@ -25,7 +25,6 @@ from tests.support.applications import (
     printed,
     streams_class_path,
 )
-from tests.support.client_programs import SCRIPTS
 from tests.support.configs import ConfigClient
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import find_coordinator, fresh_group
@@ -49,8 +48,9 @@ STREAMS_APIS = {ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE}
 
 def reading(program: str, class_path: str, topic: str, *options: str) -> Application:
     """A Java program that reads the topic, as an application."""
-    java = SCRIPTS / "java" / program
-    return lambda servers, name: printed(java, class_path, servers, topic, name, RECORDS, *options)
+    return lambda servers, name: printed(
+        program, class_path, servers, topic, name, RECORDS, *options
+    )
 
 
 async def test_share_consumers_read_behind_the_gateway_as_at_the_broker(
@@ -59,7 +59,7 @@ async def test_share_consumers_read_behind_the_gateway_as_at_the_broker(
     """With a config of the group, a description, its offsets, and its deletion."""
     topic = await filled_topic(kafka, RECORDS)
     class_path = f"{kafka_jars(kafka.release)}/*"
-    lines, recorder = await check_alike(kafka, reading("ShareGroupClient.java", class_path, topic))
+    lines, recorder = await check_alike(kafka, reading("ShareGroupClient", class_path, topic))
     assert f"values 0 to {RECORDS - 1}" in lines
     assert "reset earliest" in lines
     assert apis_in(recorder) >= SHARE_APIS
@@ -72,7 +72,7 @@ async def test_a_streams_application_counts_behind_the_gateway_as_at_the_broker(
     """With topics that its group creates, its commits, a description, and its deletion."""
     topic, class_path = await filled_topic(kafka, RECORDS), streams_class_path(kafka.release)
     lines, recorder = await check_alike(
-        kafka, reading("StreamsProgram.java", class_path, topic, "streams", guarantee)
+        kafka, reading("StreamsProgram", class_path, topic, "streams", guarantee)
     )
     assert f"counted {RECORDS}" in lines
     assert apis_in(recorder) >= STREAMS_APIS
