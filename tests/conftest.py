@@ -15,9 +15,22 @@ from tests.support.garbage import OBJECTS_PER_COLLECTION
 from tests.support.hypothesis_profile import examples
 from tests.support.kafka_broker import KafkaCluster, running_kafka
 from tests.support.promises import PromiseBroken, PromiseWatch, raise_broken
-from tests.support.releases import CHOSEN, NEWEST, TEST_IDS, left_to_another_release
+from tests.support.releases import (
+    CHOSEN,
+    IS_DAILY,
+    NEWEST,
+    RELEASES,
+    TEST_IDS,
+    left_to_another_release,
+)
 from tests.support.requirements import restore_reason
-from tests.support.side_by_side import ByShareOrFile, scope, slow_ones_first
+from tests.support.side_by_side import (
+    ByShareOrFile,
+    import_share,
+    is_whole_suite,
+    scope,
+    slow_ones_first,
+)
 from tests.support.spark import SPARK_PATHS, need_spark, running_spark
 from tests.support.turns import left_to_another_turn, note_turn
 
@@ -53,10 +66,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Pause garbage collection, and exempt from it what was loaded and collected: it is much, and
     stays. Collect less often afterwards: tests create many objects, and little garbage."""
     gc.disable()
+    import_share(session.config)
     done = yield
     gc.freeze()
     gc.set_threshold(OBJECTS_PER_COLLECTION)
@@ -72,7 +86,10 @@ def pytest_collection_modifyitems(
     and allow them the time in which a JVM starts on a busy machine. Allow tests with real brokers a
     repetition. Leave slow tests to one release each, and some cases to another day. Once pytest has
     sorted the tests, put slow ones first."""
-    for select in (left_to_another_release, left_to_another_turn):
+    selections = [left_to_another_release]
+    if IS_DAILY or (is_whole_suite(config) and CHOSEN != RELEASES):
+        selections.append(left_to_another_turn)
+    for select in selections:
         left_out = select(item.nodeid for item in items)
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
         items[:] = [item for item in items if item.nodeid not in left_out]

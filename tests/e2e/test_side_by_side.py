@@ -75,25 +75,24 @@ def test_each_slow_test_is_left_to_one_release(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_each_case_of_a_slow_test_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two turns play all cases, and each turn plays some of every test. A test of one case is
-    played in each, and so is everything where a run is not one of CI."""
+    """Two turns play all cases, and four those that test the simulator. Each turn plays some of
+    every test. A test of one case is played in each."""
     cases = {f"tests/e2e/test_a.py::test_one[{number}]" for number in range(5)}
     worlds = {f"tests/simulation/explorer/test_worlds.py::TestA::test_{name}" for name in "abcd"}
     others = {"tests/e2e/test_a.py::TestB::test_one", "tests/e2e/test_a.py::TestB::test_two"}
     others |= {"tests/e2e/test_a.py::test_two[x]", "tests/e2e/test_a.py::test_three"}
     quick = {f"tests/gateway/test_a.py::test_one[{number}]" for number in range(2)}
-    every = cases | worlds | others | quick
-    monkeypatch.setattr(releases, "IS_DAILY", True)
+    bugs = {f"tests/simulation/test_planted_bugs.py::test_one[{number}]" for number in range(8)}
+    every = cases | worlds | others | quick | bugs
     played = []
-    for turn in ("7", "8"):
+    for turn in ("7", "8", "9", "10"):
         monkeypatch.setenv(TURN_VARIABLE, turn)
         played.append(every - left_to_another_turn(every))
         assert others | quick <= played[-1]
         assert len(cases & played[-1]) in (2, 3)
-        assert len(worlds & played[-1]) == 2
-    assert played[0] | played[1] == every
-    monkeypatch.setattr(releases, "IS_DAILY", False)
-    assert left_to_another_turn(every) == set()
+        assert len(worlds & played[-1]) == len(bugs & played[-1]) == 2
+    assert played[0] | played[1] >= every - bugs
+    assert set.union(*played) == every
 
 
 def test_workers_wait_and_compute_in_turn() -> None:

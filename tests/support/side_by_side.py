@@ -5,12 +5,16 @@ worker, because these are expensive to start; so do tests that fold the same sim
 other tests of a class, or of a file without classes, run in one worker.
 
 A worker takes tests that wait for other programs and tests that compute in turn, so that the cores
-are neither idle at first nor too few in the end.
+are neither idle at first nor too few in the end. All of them collect the tests, and each compiles a
+share of them for all.
 """
 
+import importlib
 import itertools
 import re
 from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from xdist.remote import Producer
@@ -19,6 +23,7 @@ from xdist.workermanage import WorkerController
 
 _SHARED_ID = re.compile(r"\b(?:(kafka-\d+\.\d+)|(?:secure-kafka|three-brokers)-\d+\.\d+|spark)\b")
 """The shared clusters and Spark, in the ids of parametrized tests: see tests/conftest.py."""
+_TESTS = Path(__file__).parents[1]
 _FOLDS = "tests/gateway/pipeline/fold"
 """The folder of tests on the same simulated runs."""
 _LEAVING = re.compile(r"tests/e2e/test_(release|remove|whole_story)")
@@ -73,6 +78,25 @@ def scope(nodeid: str) -> str:
     users = "groups that leave" if _LEAVING.match(file) else "/".join(file.split("/")[:2])
     users = users.replace("matrix", "e2e")  # too few for a cluster of their own
     return f"{users} on {shared[0]}" if shared[1] else shared[0]
+
+
+def is_whole_suite(config: pytest.Config) -> bool:
+    """Whether nobody has named files to test, as in the README's command."""
+    return config.args_source is pytest.Config.ArgsSource.TESTPATHS
+
+
+def import_share(config: pytest.Config) -> None:
+    """Import a worker's share of the test modules before it collects all of them. By then the
+    others have compiled theirs, which costs more than the imports."""
+    worker = getattr(config, "workerinput", None)
+    if worker is None or not is_whole_suite(config):
+        return
+    number = int(worker["workerid"].removeprefix("gw"))
+    files = sorted(_TESTS.rglob("test_*.py"))
+    for file in files[number :: worker["workercount"]]:
+        name = ".".join(file.relative_to(_TESTS.parent).with_suffix("").parts)
+        with suppress(Exception, pytest.skip.Exception):  # the collection reports it
+            importlib.import_module(name)
 
 
 def slow_ones_first(items: list[pytest.Item]) -> None:

@@ -1,7 +1,8 @@
-"""Slow tests of several cases play half of them a day in CI, and the others on the next day.
+"""Slow tests of several cases play half or a quarter of them a day in CI, and where the whole suite
+is run, and the others on the next days.
 
-`poe releases` plays all cases, and so does whoever runs some of the tests without CI. To play those
-of another day, set the variable.
+`poe all` and `poe releases` play all cases, and so does whoever names the files to test, without
+CI. To play those of another day, set the variable.
 """
 
 import os
@@ -10,15 +11,16 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from tests.support import releases
-
 TURN_VARIABLE = "TEST_TURN"
 """The environment variable with the number of the turn, an integer. It has not the prefix of the
 gateway's, which refuses those that it does not know."""
 
-_SLOW = re.compile(
-    r"tests/((e2e|fuzz|matrix)/|simulation/(explorer/)?test_(planted_|canonical\.|worlds\.))"
-)
+_TURNS = {
+    re.compile(r"tests/((e2e|fuzz|matrix)/|simulation/explorer/test_worlds\.)"): 2,
+    re.compile(r"tests/simulation/(explorer/)?test_(planted_|canonical\.)"): 4,
+}
+"""The slow tests, and in how many turns their cases are played. The latter ones test the simulator
+and the explorer, not the product."""
 _TEST = re.compile(r".*/test_worlds\.py::\w+|[^\[]+")
 """The test that a case is one of, in its id. The worlds of a class are cases of one test."""
 
@@ -31,11 +33,15 @@ def note_turn() -> None:
 
 def left_to_another_turn(test_ids: Iterable[str]) -> set[str]:
     """The cases of slow tests that another turn plays. Each test has some in every turn."""
-    if not releases.IS_DAILY:
-        return set()
-    cases: defaultdict[str, list[str]] = defaultdict(list)
-    for test_id in filter(_SLOW.match, sorted(test_ids)):
-        if test := _TEST.match(test_id):
-            cases[test[0]].append(test_id)
+    cases: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+    for test_id in sorted(test_ids):
+        turns = next((turns for slow, turns in _TURNS.items() if slow.match(test_id)), 1)
+        if turns > 1 and (test := _TEST.match(test_id)):
+            cases[test[0], turns].append(test_id)
     turn = int(os.environ[TURN_VARIABLE])
-    return {one for ids in cases.values() if len(ids) > 1 for one in ids[turn % 2 :: 2]}
+    return {
+        one
+        for (_test, turns), ids in cases.items()
+        for number, one in enumerate(ids)
+        if number % min(turns, len(ids)) != turn % min(turns, len(ids))
+    }
