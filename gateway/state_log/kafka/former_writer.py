@@ -15,7 +15,7 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.find_coordinator import CoordinatorType, FindCoordinatorRequest
 from kafka_codecs.init_producer_id import InitProducerIdRequest
 
-LIMIT_S = 1.0
+WAIT_S = 1.0
 """After this time librdkafka goes on alone: whatever keeps us from asking may keep it, too."""
 ASK_AGAIN_S = 0.02
 _LAST_VERSION_FOR_ONE_KEY = 3
@@ -32,7 +32,7 @@ async def fence_former_writer(
     request = InitProducerIdRequest(
         transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
     )
-    with trio.CancelScope(shield=True), trio.move_on_after(LIMIT_S):
+    with trio.CancelScope(shield=True), trio.move_on_after(WAIT_S):
         for address in upstream:
             try:
                 await _ask(address, access, request)

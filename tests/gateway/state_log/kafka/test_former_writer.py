@@ -87,7 +87,7 @@ async def test_a_transaction_that_does_not_end_is_waited_for_a_moment_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """librdkafka waits on."""
-    monkeypatch.setattr(former_writer, "LIMIT_S", 0.2)
+    monkeypatch.setattr(former_writer, "WAIT_S", 0.2)
     monkeypatch.setattr(former_writer, "ASK_AGAIN_S", 0.01)
     async with running_fake_broker(Coordinator(*[BUSY] * 1_000)) as broker:
         await fence(broker.address)
