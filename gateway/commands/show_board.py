@@ -63,8 +63,8 @@ async def groups(folder: Path, *, as_json: bool, layout: ListLayout = USUAL_LAYO
         console.print(terminal.groups_table(lines, width=console.width, **layout._asdict()))
     else:
         sys.stdout.write("no groups yet\n")
-    for line in await _name_unlisted(folder):
-        _print_error(line)
+    for trouble in await _name_unlisted(folder):
+        _print_error(trouble)
 
 
 async def _name_unlisted(folder: Path) -> Sequence[str]:
