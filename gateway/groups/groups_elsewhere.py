@@ -26,7 +26,10 @@ WAIT_S = 2.0
 CONNECTIONS_MAX = 8
 """Nodes that are asked at a time."""
 
-_GROUP_TYPES = ("classic", "consumer")
+_GROUP_TYPES: Mapping[str, Literal["classic", "consumer"]] = {
+    "classic": "classic",
+    "consumer": "consumer",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,4 +133,4 @@ class GroupsElsewhere:
 
 def _type_of(group: ListedGroup) -> Literal["classic", "consumer"] | None:
     """Its protocol; None if the gateway has not said it."""
-    return next((one for one in _GROUP_TYPES if one == group.group_type.lower()), None)
+    return _GROUP_TYPES.get(group.group_type.lower())

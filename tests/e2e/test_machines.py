@@ -295,20 +295,22 @@ async def test_machines_of_several_processes_share_groups(
                 await client.enter()
             await trio.sleep(FRESH_FOR_S)
             for machine in machines:
-                listed = {
-                    line.group_id: line for line in await all_groups(fleet.folder_of(machine))
-                }
+                listed = {one.group_id: one for one in await all_groups(fleet.folder_of(machine))}
                 assert sorted(listed) == sorted(groups)
-                for group, line in listed.items():
+                for group, shown in listed.items():
                     (owner,) = (
                         one for one in machines if shard_of(group, SHARDS) in shards_of(one)
                     )
                     if owner is machine:
-                        assert line.gateway is None
+                        assert shown.gateway is None
                         continue
-                    assert line.gateway is not None
-                    assert line.gateway.endswith(f" at {owner.bootstrap}")
-                    assert (line.mode, line.type, line.state) == ("elsewhere", "classic", "Stable")
+                    assert shown.gateway is not None
+                    assert shown.gateway.endswith(f" at {owner.bootstrap}")
+                    assert (shown.mode, shown.type, shown.state) == (
+                        "elsewhere",
+                        "classic",
+                        "Stable",
+                    )
             metrics = await trio.to_thread.run_sync(read_metrics)
             for process in range(PROCESSES):
                 assert f'groupferry_process_up{{process="{process}"}} 1.0' in metrics

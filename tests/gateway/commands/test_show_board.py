@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from gateway.board.reading import line_elsewhere
-from gateway.board.views import Events, GroupLine, GroupList, GroupPage, View
+from gateway.board.views import Events, FleetLine, GroupLine, GroupList, GroupPage, View
 from gateway.commands import dispatch, show_board
 from gateway.commands.list_layout import USUAL_LAYOUT
 from gateway.commands.show_board import KnownGroups
@@ -46,7 +46,7 @@ class Gateway:
 
     def __init__(self) -> None:
         self.groups = {"orders-readers": ROLL, "other": page(group_id="other")}
-        self.fleet = FLEET
+        self.fleet: tuple[FleetLine, ...] = FLEET
         self.asked: list[Question | Order] = []
 
     async def answer(self, command: Question | Order, _given_by: str) -> View:

@@ -297,7 +297,7 @@ async def test_a_gateway_on_one_of_several_machines_shows_what_the_table_says(
                 node_ports=nodes,
             )
             gone = GoneSlot(slot=5, address=seat.address, until_ms=0)
-            member.follow(empty.model_copy(update={"seats": (seat,), "gone": (gone,)}))
+            member.follow(empty.model_copy(update={"seats": (seat,), "gone": (gone,)}), 0)
             listed = {
                 coordinator_id(slot, broker): port
                 for slot in (3, 5)

@@ -78,7 +78,6 @@ class Scene:
     """The ports of all nodes of a fleet in front of a cluster of one broker."""
 
     bootstrap_port: int
-    upstream: tuple[str, int]
     ports: dict[int, int]
     members: list[FleetMember]
 
@@ -108,7 +107,7 @@ async def open_scene(folder: Path) -> AsyncIterator[Scene]:
             ):
                 nodes = await first.listeners()
                 ports = {node_id: address[1] for node_id, address in nodes.items()}
-                yield Scene(port, upstream.address, ports, members)
+                yield Scene(port, ports, members)
 
 
 async def test_a_client_finds_the_owner_of_its_group(tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ async def test_the_cluster_is_asked_until_the_transaction_has_ended(
     codes: Sequence[ErrorCode],
 ) -> None:
     """Any other error is left to librdkafka, which says what it means."""
-    async with running_fake_broker(Coordinator(*codes)) as broker:
+    broker = Coordinator(*codes)
+    async with running_fake_broker(broker):
         await fence(broker.address)
     assert [request.transactional_id for request in broker.asked] == ["state-3"] * len(codes)
     assert {request.transaction_timeout_ms for request in broker.asked} == {60_000}
@@ -71,14 +72,16 @@ async def test_a_broker_that_does_not_answer_is_passed_over() -> None:
     """The others may know the coordinator."""
     async with running_fake_broker(FakeBroker()) as gone:
         pass
-    async with running_fake_broker(Coordinator(ErrorCode.NONE)) as broker:
+    broker = Coordinator(ErrorCode.NONE)
+    async with running_fake_broker(broker):
         await fence(gone.address, broker.address)
     assert len(broker.asked) == 1
 
 
 async def test_without_a_coordinator_librdkafka_goes_on_alone() -> None:
     """Nothing is asked."""
-    async with running_fake_broker(Coordinator(coordinates=False)) as broker:
+    broker = Coordinator(coordinates=False)
+    async with running_fake_broker(broker):
         await fence(broker.address)
     assert broker.asked == []
 
@@ -89,14 +92,16 @@ async def test_a_transaction_that_does_not_end_is_waited_for_a_moment_only(
     """librdkafka waits on."""
     monkeypatch.setattr(former_writer, "WAIT_S", 0.2)
     monkeypatch.setattr(former_writer, "ASK_AGAIN_S", 0.01)
-    async with running_fake_broker(Coordinator(*[BUSY] * 1_000)) as broker:
+    broker = Coordinator(*[BUSY] * 1_000)
+    async with running_fake_broker(broker):
         await fence(broker.address)
     assert broker.asked
 
 
 async def test_a_request_on_its_way_is_awaited_when_cancelled() -> None:
     """The request would fence the next writer if it came later."""
-    async with running_fake_broker(Coordinator(BUSY, ErrorCode.NONE)) as broker:
+    broker = Coordinator(BUSY, ErrorCode.NONE)
+    async with running_fake_broker(broker):
         with trio.CancelScope() as scope:
             scope.cancel()
             await fence(broker.address)
