@@ -289,7 +289,9 @@ async def test_machines_of_several_processes_share_groups(
                 first_answers, *others = await answers_about(nodes, node_id, group)
                 assert all(answers == first_answers for answers in others)
                 with pytest.raises(CommandRefused, match=f"at {owner.bootstrap} has this group"):
-                    await fetch_view(fleet.folder_of(other), DescribeGroup(group_id=group), GroupPage)
+                    await fetch_view(
+                        fleet.folder_of(other), DescribeGroup(group_id=group), GroupPage
+                    )
             unseen = fresh_group("beside")
             async with group_client(kafka.addresses[0], unseen) as client:
                 await client.enter()

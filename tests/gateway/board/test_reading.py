@@ -87,14 +87,14 @@ def test_members_of_other_clients_are_not_read(monkeypatch: pytest.MonkeyPatch) 
     """A client is looked for in all groups, however many members they have."""
     group = GroupScript()
     group.given_consumer_group(given_native("n1"), given_classic("c1"))
-    read = reading._of_consumer_group
+    read = reading._take_consumer_member
     names: list[str] = []
 
     def count(group: ConsumerGroup, one: Member, *rest: Any) -> reading.TakenMember:
         names.append(one.member_id)
         return read(group, one, *rest)
 
-    monkeypatch.setattr(reading, "_of_consumer_group", count)
+    monkeypatch.setattr(reading, "_take_consumer_member", count)
     seen = snapshot(state=group.engine.state)
     assert not [*members_of_client(seen, None, "another", None)]
     assert not names
