@@ -332,29 +332,6 @@ async def test_another_gateway_is_told_only_of_groups_that_operators_see_here() 
     assert names == {"admin": ["seen", "never asked for"], FLEET_CLIENT_ID: ["seen"]}
 
 
-async def test_another_gateway_is_told_only_of_groups_that_clients_have_asked_for(
-    tmp_path: Path,
-) -> None:
-    """The cluster may have others, which operators do not see here either."""
-    never_seen, *_ = (
-        name for name in map("unseen-{}".format, range(99)) if MEMBER.slot_of(name) == 0
-    )
-    async with open_scene(tmp_path) as scene:
-        async with scene.connect(0) as connection:
-            await GroupClient(connection, GROUPS[0]).enter()
-        async with await BrokerConnection.open(*scene.upstream) as at_broker:
-            await GroupClient(at_broker, never_seen).enter()
-        names = {}
-        for client_id in ("admin", FLEET_CLIENT_ID):
-            opening = BrokerConnection.open(
-                HOST, scene.ports[coordinator_id(0, 1)], client_id=client_id
-            )
-            async with await opening as connection:
-                answer = await connection.ask(ListGroupsRequest(), 2)
-                names[client_id] = {group.group_id for group in answer.groups}
-    assert names == {"admin": {GROUPS[0], never_seen}, FLEET_CLIENT_ID: {GROUPS[0]}}
-
-
 def test_an_end_of_a_transaction_ends_no_commits() -> None:
     """Whether an earlier transaction of the producer was aborted, only another process may know."""
     service = FleetGroupService.__new__(FleetGroupService)  # without what it could be told to
