@@ -105,7 +105,7 @@ class MemberApis:
         if answer is None:
             call = _call(request, message, event, is_at_coordinator=is_at_coordinator)
             if driver is None:
-                if call.api not in JOINS:
+                if call.api not in JOINS and not self._groups.drivers.needs_driver(group_id):
                     return LazyAnswer(partial(self._ask, request, message, call))
                 driver = self._groups.drivers.driver(group_id, request.owner)
             pending = PendingRequest(request=request, message=message, call=call, driver=driver)

@@ -674,8 +674,11 @@ async def test_an_answer_begins_when_it_is_awaited(is_allowed: bool) -> None:
     async def answer(*_arguments: object) -> Struct:
         return HeartbeatResponse()
 
+    drivers = SimpleNamespace(
+        in_memory=lambda _group_id: None, needs_driver=lambda _group_id: False
+    )
     members = SimpleNamespace(
-        _groups=SimpleNamespace(drivers=SimpleNamespace(in_memory=lambda _group_id: None)),
+        _groups=SimpleNamespace(drivers=drivers),
         _coordinators=SimpleNamespace(is_at_lately=lambda *_of: True),
         _connected_clients=None,
         _ask=answer,
@@ -684,7 +687,7 @@ async def test_an_answer_begins_when_it_is_awaited(is_allowed: bool) -> None:
     service = SimpleNamespace(
         _has_no_question=lambda *_of: is_allowed,
         _members=SimpleNamespace(answer=ask_members),
-        _check_and_answer=answer,
+        check_and_answer=answer,
         _later=partial(GroupService._later, cast(GroupService, SimpleNamespace())),
     )
     with warnings.catch_warnings(record=True) as warned:

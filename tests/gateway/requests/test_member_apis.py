@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.replies import ConsumerHeartbeatReply
-from gateway.data_path.group_apis import GroupRequest
+from gateway.data_path.group_apis import GroupRequest, LazyAnswer
 from gateway.data_path.upstream import Upstream
 from gateway.groups.group_driver import GroupDriver
 from gateway.hosting.answers import GroupApi, RefusalReason
@@ -131,6 +131,28 @@ def test_a_client_that_lacks_an_answer_follows_none(*, lacks_answer: bool) -> No
     request.lacks_answer = lacks_answer
     apis.answer(request, NATIVE)
     assert [event.follows_answers for event in events] == [not lacks_answer]
+
+
+@pytest.mark.parametrize("has_to_be_loaded", [False, True])
+def test_a_group_that_has_to_be_loaded_is_asked_without_a_task(*, has_to_be_loaded: bool) -> None:
+    """As one that is in memory. Thousands of its members may come back together."""
+    asked: list[Call] = []
+    driver = SimpleNamespace(begin=asked.append)
+    drivers = SimpleNamespace(
+        in_memory=lambda _group_id: None,
+        needs_driver=lambda _group_id: has_to_be_loaded,
+        driver=lambda *_: driver,
+    )
+    groups, coordinators = (
+        SimpleNamespace(drivers=drivers),
+        SimpleNamespace(is_at_lately=lambda *_: True),
+    )
+    apis = MemberApis(cast(Any, groups), cast(Any, coordinators), cast(Any, None), None)
+    upstream = SimpleNamespace(number=1, newest_number=1, has_client=True)
+    request = replace(lone_request(BEAT, 4), upstream=cast(Upstream, upstream))
+    answer = apis.answer(request, BEAT)
+    assert isinstance(answer, PendingRequest if has_to_be_loaded else LazyAnswer)
+    assert bool(asked) is has_to_be_loaded
 
 
 def test_every_request_of_a_member_identifies_its_connection() -> None:
