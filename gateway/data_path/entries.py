@@ -46,6 +46,8 @@ def bytes_of(message: Struct, limit: int) -> int:
                 pass
             elif kind is str or kind is bytes:
                 count += len(value)
+            elif kind is tuple and type(value[0]) is int:  # as all its entries
+                count += FIELD_BYTES * len(value)
             elif kind is tuple:
                 rest.append(value)
             elif isinstance(value, Struct):

@@ -1,9 +1,16 @@
 """The cost of a request, measured by its entries."""
 
+from uuid import UUID
+
 import pytest
 
 from gateway.data_path.entries import bytes_of, entries_of
 from kafka_codecs import encode
+from kafka_codecs.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.heartbeat import HeartbeatRequest
@@ -12,6 +19,7 @@ from kafka_codecs.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
 )
+from tests.support.operations import counted_steps
 
 TOPIC = OffsetFetchRequestTopic(name="t", partition_indexes=(0, 1, 2))
 
@@ -44,6 +52,20 @@ def test_the_length_of_a_message_is_estimated_before_encoding() -> None:
     for message in (many, long):
         encoded = len(encode(message, 5))
         assert 0.5 * encoded < bytes_of(message, 1_000_000) < 2 * encoded
+
+
+def test_a_list_of_numbers_is_measured_at_once() -> None:
+    """A member may have thousands of partitions."""
+    steps = {}
+    for count in (3, 3_000):
+        partitions = TopicPartitions(topic_id=UUID(int=1), partitions=tuple(range(count)))
+        assigned = Assignment(topic_partitions=(partitions,))
+        message = ConsumerGroupHeartbeatResponse(error_message=None, assignment=assigned)
+        assert bytes_of(message, 1_000_000) > 4 * count
+        with counted_steps() as counted:
+            bytes_of(message, 1_000_000)
+        steps[count] = counted.count
+    assert steps[3] == steps[3_000]
 
 
 def test_counting_stops_at_the_limit() -> None:
