@@ -9,7 +9,6 @@ its replacement, and no rebalance begins.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from coordinator.interface.roll_policy import RollPolicy
@@ -268,13 +267,14 @@ class AllGroupStats:
             return
         stats = self._group_stats.pop(group_id, None) or GroupStats(envelope.at_ms, envelope.at_ms)
         self._group_stats[group_id] = stats  # the latest one is the last
-        with self._counting(stats):
-            self._advance(stats, group_id, envelope.at_ms)
-            if not isinstance(envelope.fields, ClientSeen):
-                stats.add(envelope.fields, envelope.at_ms)
-            elif len(envelope.line) <= LINE_CHARS_MAX:
-                stats.add(envelope.fields, envelope.at_ms)
-                self._see(group_id, envelope.fields.member_id)
+        self._partitions -= stats.partitions
+        self._advance(stats, group_id, envelope.at_ms)
+        if not isinstance(envelope.fields, ClientSeen):
+            stats.add(envelope.fields, envelope.at_ms)
+        elif len(envelope.line) <= LINE_CHARS_MAX:
+            stats.add(envelope.fields, envelope.at_ms)
+            self._see(group_id, envelope.fields.member_id)
+        self._partitions += stats.partitions
         if isinstance(envelope.fields, GroupDeleted):
             self._drop(group_id)
         while len(self._group_stats) > GROUPS_MAX or self._partitions > PARTITIONS_MAX:
@@ -284,8 +284,7 @@ class AllGroupStats:
         """The sums of a group up to now; None if it had no event yet."""
         stats = self._group_stats.get(group_id)
         if stats is not None:
-            with self._counting(stats):
-                self._advance(stats, group_id, now_ms)
+            self._advance(stats, group_id, now_ms)
         return stats
 
     def is_empty(self, group_id: str) -> bool:
@@ -298,13 +297,6 @@ class AllGroupStats:
         for group_id in self._group_stats:
             _add(total, self.of(group_id, now_ms))
         return total
-
-    @contextmanager
-    def _counting(self, stats: GroupStats) -> Iterator[None]:
-        """Around each change of the sums of a group."""
-        self._partitions -= stats.partitions
-        yield
-        self._partitions += stats.partitions
 
     def _advance(self, stats: GroupStats, group_id: str, now_ms: int) -> None:
         state = self._state_of(group_id)
