@@ -15,7 +15,7 @@ from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._resource import ResourceType
 
 from tests.support.group_client import fresh_group
-from tests.support.kafka_jars import kafka_jars
+from tests.support.kafka_release import kafka_release
 from tests.support.ports import HOST, free_port
 from tests.support.releases import NEWEST
 from tests.support.secure_kafka import USERS, Rule, SecureKafka
@@ -43,7 +43,7 @@ def prepare(secure: SecureKafka, folder: Path) -> None:
     """Put what an operator has into the folder: Kafka's tools and certificates."""
     for name, tool in TOOLS.items():
         path = folder / name
-        path.write_text(f'#!/bin/sh\nexec java -cp "{kafka_jars(NEWEST)}/*" {tool} "$@"\n')
+        path.write_text(f'#!/bin/sh\nexec {shlex.join(kafka_release(NEWEST).command(tool))} "$@"\n')
         path.chmod(0o700)
     (folder / "admin.properties").touch()
     listener = secure.authority.issue("documented", HOST)

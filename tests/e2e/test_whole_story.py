@@ -4,6 +4,7 @@ Once by the demo, as users run it, and once with consumers of three libraries.
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.support.clients import Client
 from tests.support.group_stage import GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.kafka_jars import kafka_jars
+from tests.support.kafka_release import QUICK_START
 from tests.support.releases import CHOSEN, in_turn
 from tests.support.serve_process import PROGRAM
 from tests.support.until import until_answered
@@ -39,6 +41,7 @@ def test_the_whole_story(release: str, tmp_path: Path) -> None:
         text=True,
         timeout=LIMIT_S,
         check=False,
+        env={**os.environ, "JDK_JAVA_OPTIONS": " ".join(QUICK_START)},
     )
     assert done.returncode == 0, (done.stderr, done.stdout)
     summary = json.loads(done.stdout)
