@@ -284,7 +284,7 @@ def others(state: GroupState, named: set[str]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=examples(200))
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=examples(100))
 @given(event=requests)
 def test_bad_input_harms_no_other_member(situation: str, event: Request) -> None:
     """Every request is answered or parked. A refusal writes no record, unless it leaves a group
