@@ -1,6 +1,6 @@
 """Aborts what the former writer of a log has left open.
 
-It may have been cut off in the middle of a transaction. Whoever takes over has the cluster abort
+It may have been cut off in the middle of a transaction. The next writer has the cluster abort
 that, which answers CONCURRENT_TRANSACTIONS meanwhile. librdkafka asks again after half a second.
 """
 
@@ -16,7 +16,7 @@ from kafka_codecs.find_coordinator import CoordinatorType, FindCoordinatorReques
 from kafka_codecs.init_producer_id import InitProducerIdRequest
 
 WAIT_S = 1.0
-"""After this time librdkafka goes on alone: whatever keeps us from asking may keep it, too."""
+"""After this time librdkafka continues alone: whatever keeps us from asking may keep it, too."""
 ASK_AGAIN_S = 0.02
 _LAST_VERSION_FOR_ONE_KEY = 3
 
