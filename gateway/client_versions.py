@@ -32,7 +32,7 @@ def explain_lack(name: str | None, version: str | None) -> str:
     since = SPEAKS_CONSUMER_SINCE[name or ""]
     if since is None:
         return f"no version of {name} has the new protocol"
-    return f"{name} {version} is too old for the new protocol, {since[0]}.{since[1]} is not"
+    return f"{name} {version} is too old for the new protocol: it takes {since[0]}.{since[1]}"
 
 
 def speaks_consumer(name: str | None, version: str | None) -> bool | None:

@@ -39,7 +39,7 @@ def gateway_config(
         leaving=None if process is None else process.link.leaving,
         other_ports=() if settings.admin_listen is None else (settings.admin_listen.port,),
         tls=security.listening,
-        to_brokers=security.of_clients,
+        to_brokers=security.client_access,
         clients_authenticate=security.clients_authenticate,
         client_side_api_key=settings.client_side_api_key
         if settings.client_side_assignors

@@ -18,7 +18,7 @@ class Security:
 
     own: Access = PLAIN_ACCESS
     """The gateway's own access to the cluster."""
-    of_clients: Access = PLAIN_ACCESS
+    client_access: Access = PLAIN_ACCESS
     """The access of the connections that the gateway makes for its clients."""
 
     to_gateways: Access = PLAIN_ACCESS
@@ -41,7 +41,7 @@ class Security:
             self.listening,
             self.admin,
             self.own.tls,
-            self.of_clients.tls,
+            self.client_access.tls,
             self.to_gateways.tls,
         )
         return tuple({id(tls): tls for tls in known if tls is not None}.values())
@@ -57,7 +57,7 @@ def security_of(settings: Settings) -> Security:
         own = own_access(settings)
         return Security(
             own=own,
-            of_clients=_client_access(settings, own),
+            client_access=_client_access(settings, own),
             to_gateways=_access_to_gateways(settings, own),
             listening=_listening(settings),
             admin=_admin(settings),

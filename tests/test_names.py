@@ -134,13 +134,14 @@ RULES: Mapping[str, Check] = {
 
 
 NO_NOUNS = {"asked", "lately", "spoken"}
-"""Names of variables that tell what happened instead of what they hold, besides those in `its_`."""
+"""Names of variables that tell what happened, or whose it is, instead of what they hold; so do those
+that begin with `its_` or `of_`."""
 
 
 def nounless_variables(tree: ast.Module) -> Iterator[str]:
     """The variables and parameters that are not named after what they hold."""
     for name in variables(tree):
-        if name in NO_NOUNS or name.startswith("its_"):
+        if name in NO_NOUNS or name.startswith(("its_", "of_")):
             yield name
 
 

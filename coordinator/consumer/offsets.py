@@ -46,8 +46,8 @@ def gone_topics(step: StepBuilder, event: OffsetCommitReceived) -> frozenset[str
     held = {partition.topic_id for partition in current.held_partitions} if current else set()
     if held <= topics.by_id.keys():
         return frozenset()
-    of_held = {topics.by_id[topic_id].name for topic_id in held & topics.by_id.keys()}
-    return event.topic_names - of_held
+    held_topics = {topics.by_id[topic_id].name for topic_id in held & topics.by_id.keys()}
+    return event.topic_names - held_topics
 
 
 def check_fetch(step: StepBuilder, event: OffsetFetchReceived) -> None:

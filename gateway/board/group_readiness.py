@@ -95,9 +95,9 @@ def _classic_clients(
     if isinstance(group, ConsumerGroup):
         for member_id, member in group.members.items():
             if member.classic is not None:
-                of_join = member.classic
+                metadata = member.classic
                 yield _ClassicClient(
-                    member_id, _name_of(member), of_join.protocols, of_join.session_timeout_ms
+                    member_id, _name_of(member), metadata.protocols, metadata.session_timeout_ms
                 )
     elif classic is not None:
         for classic_member in classic.members:

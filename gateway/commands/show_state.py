@@ -104,8 +104,8 @@ def print_topic(
         place = {"partition": partition} if len(partitions) > 1 else {}
         for position, (offset, key, value) in enumerate(entries, start=1):
             _show({**place, "position": position, "offset": offset}, Entry(key, value), group_id)
-        of_log = content_of(entry for entry in entries if entry.key == LOG_ID_KEY)
-        check_cluster(of_log.cluster_id, metadata.cluster_id, topic=topic)
+        log_content = content_of(entry for entry in entries if entry.key == LOG_ID_KEY)
+        check_cluster(log_content.cluster_id, metadata.cluster_id, topic=topic)
 
 
 def _show_modes(state_folder: Path, group_id: str | None, log_id: str) -> None:
@@ -141,10 +141,10 @@ def _name(path: Path) -> str:
 
 def _show(place: dict[str, int], entry: Entry, group_id: str | None) -> None:
     assert entry.value is not None
-    of_group = None
+    entry_group_id = None
     try:
         record_type, key = state_records.decode_key(entry.key)
-        of_group = getattr(key, "group_id", None)
+        entry_group_id = getattr(key, "group_id", None)
         value = state_records.decode_value(record_type, entry.value)
         shown = {
             "type": record_type.name,
@@ -153,9 +153,9 @@ def _show(place: dict[str, int], entry: Entry, group_id: str | None) -> None:
         }
     except WireError as error:
         shown = {"unreadable": str(error), "key": entry.key.hex(), "value": entry.value.hex()}
-        if of_group is not None:
-            shown = {"group_id": of_group, **shown}
-    if group_id is None or of_group == group_id:
+        if entry_group_id is not None:
+            shown = {"group_id": entry_group_id, **shown}
+    if group_id is None or entry_group_id == group_id:
         _print(place | shown)
 
 

@@ -120,8 +120,8 @@ class Handlers:
                     return await self._board.group(group_id)
                 case AssessGroup(group_id=group_id):
                     return await self._board.group_readiness(group_id)
-                case LatestEvents(group_id=of_group):
-                    return self._board.latest_events(of_group)
+                case LatestEvents(group_id=events_group_id):
+                    return self._board.latest_events(events_group_id)
                 case DescribeClient(client_id=client_id):
                     return await self._board.client(client_id)
                 case DescribeGateway():

@@ -49,7 +49,7 @@ async def run_demo_gateway(
             data_path=DataPathConfig(
                 listen_port=0,
                 advertised_host="127.0.0.1",
-                to_brokers=security.of_clients,
+                to_brokers=security.client_access,
                 clients_authenticate=security.clients_authenticate,
             ),
             groups=group_config,

@@ -189,13 +189,13 @@ class Demo:
     def _fleet(self, arguments: Sequence[str], group: str, bootstrap: str) -> Fleet:
         options = self._options
         names = [f"consumer-{number}" for number in range(1, options.consumers + 1)]
-        of_consumers = [
+        consumer_arguments = [
             *arguments,
             f"--group={group}",
             f"--assignor={options.assignor}",
             *(["--static"] if options.static else []),
         ]
-        return Fleet(names, of_consumers, self._ledger, bootstrap)
+        return Fleet(names, consumer_arguments, self._ledger, bootstrap)
 
     async def _serve(
         self, upstream: str, task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED

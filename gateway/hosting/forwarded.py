@@ -115,7 +115,7 @@ class _Watch:
     is_consumer: bool = False
     """Whether the cluster has converted the group to the new protocol, as far as known."""
     members: dict[str, WatchedMember] = field(default_factory=dict)
-    of_instance: dict[str, str] = field(default_factory=dict)
+    by_instance: dict[str, str] = field(default_factory=dict)
     """The member ids of static members."""
     size: int = 0
     is_too_large: bool = False
@@ -125,7 +125,7 @@ class _Watch:
         self.drop(member.member_id)
         if member.instance_id is not None:
             self.drop_instance(member.instance_id)
-            self.of_instance[member.instance_id] = member.member_id
+            self.by_instance[member.instance_id] = member.member_id
         self.members[member.member_id] = member
         self.size += member.size
 
@@ -140,11 +140,11 @@ class _Watch:
         if gone is not None:
             self.size -= gone.size
             if gone.instance_id is not None:
-                del self.of_instance[gone.instance_id]
+                del self.by_instance[gone.instance_id]
 
     def drop_instance(self, instance_id: str) -> None:
-        if instance_id in self.of_instance:
-            self.drop(self.of_instance[instance_id])
+        if instance_id in self.by_instance:
+            self.drop(self.by_instance[instance_id])
 
     def keep_only(self, member_ids: Collection[str]) -> None:
         for member_id in self.members.keys() - member_ids:

@@ -36,8 +36,8 @@ def read_lines(*folders: Path, follows: bool = False) -> Iterator[JournalLine]:
     last: dict[tuple[str, str | None, str | None], tuple[int | None, int]] = {}
     for line in _lines(folders, follows=follows):
         if isinstance(envelope := line.content, Envelope):
-            of_group = envelope.group_id if envelope.process_id is None else None
-            sequence = (envelope.gateway_id, of_group, envelope.process_id)
+            sequence_group_id = envelope.group_id if envelope.process_id is None else None
+            sequence = (envelope.gateway_id, sequence_group_id, envelope.process_id)
             began_ms = envelope.began_ms if envelope.process_id is None else None
             last_began_ms, last_sequence = last.get(sequence, (None, 0))
             if began_ms == last_began_ms and envelope.sequence <= last_sequence:

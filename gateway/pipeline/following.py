@@ -270,8 +270,8 @@ class Following:
         for row in self._query("select * from changed_files"):
             *place, shelf = row
             schema, folder = SCHEMAS[place[0]], self._output / Place(*place).path
-            of_file = "select data from rows where (table_name, cluster, day, shelf) = (?, ?, ?, ?)"
-            stored = self._query(of_file, *row)
+            query = "select data from rows where (table_name, cluster, day, shelf) = (?, ?, ?, ?)"
+            stored = self._query(query, *row)
             rows = [pa.ipc.read_record_batch(data, schema) for (data,) in stored]
             if rows:
                 table = pa.Table.from_batches(rows).combine_chunks()  # small ones take time
@@ -287,8 +287,8 @@ class Following:
         subjects: dict[Subject, dict[ItemKey, list[Item]]] = {}
         for key, item in read_items(lines):
             if not _is_old(key, item, progress.from_ms):
-                of_subject = subjects.setdefault(Subject(key.kind, key.name), {})
-                of_subject.setdefault(key, []).append(item)
+                subject_items = subjects.setdefault(Subject(key.kind, key.name), {})
+                subject_items.setdefault(key, []).append(item)
         with self._round(progress):
             for subject, items in subjects.items():
                 self._put(subject, items, self._fold(subject, items))
@@ -319,8 +319,8 @@ class Following:
         summary.add(folded.rows)
         state = subject.shelf, folded.history, pickle.dumps(summary)
         self._query("insert or replace into subjects values (?, ?, ?, ?, ?)", *subject, *state)
-        of_subject = "select * from rows where (kind, name) = (?, ?)"
-        before = set(self._query(of_subject, *subject))
+        query = "select * from rows where (kind, name) = (?, ?)"
+        before = set(self._query(query, *subject))
         after = {
             (*place, subject.shelf, *subject, _packed_rows(name, rows))
             for name in FOLDED_TABLES

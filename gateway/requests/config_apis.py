@@ -330,11 +330,12 @@ class ConfigApis:
                 code, _reason = UNREAD
                 return ListConfigResourcesResponse(error_code=code)
         theirs = await _listed_by_cluster(request, message, wanted)
-        of_groups = (
+        group_resources = (
             ConfigResource(resource_name=group_id, resource_type=ConfigResourceType.GROUP)
             for group_id in ours
         )
-        merged = dict.fromkeys((*theirs.config_resources, *await listable(request, of_groups)))
+        own = await listable(request, group_resources)
+        merged = dict.fromkeys((*theirs.config_resources, *own))
         return replace(theirs, config_resources=() if theirs.error_code else tuple(merged))
 
 

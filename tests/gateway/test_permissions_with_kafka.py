@@ -99,7 +99,7 @@ async def gateway_before(
     listener = secure.authority.issue("listener", HOST)
     security = Security(
         own=own,
-        of_clients=Access(tls=own.tls),
+        client_access=Access(tls=own.tls),
         listening=certificates.for_clients(CertificateFiles(cert=listener.cert, key=listener.key)),
     )
     async with whole_gateway(

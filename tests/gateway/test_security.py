@@ -14,7 +14,7 @@ from tests.support.certificate_authority import CertificateAuthority
 def test_the_default_is_plain_text() -> None:
     """Nothing has to be given."""
     security = security_of(load({"upstream": "k:1"}))
-    assert (security.own, security.of_clients) == (PLAIN_ACCESS, PLAIN_ACCESS)
+    assert (security.own, security.client_access) == (PLAIN_ACCESS, PLAIN_ACCESS)
     assert security.certificates == ()
 
 
@@ -32,12 +32,12 @@ def test_clients_do_not_show_the_gateways_certificate(tmp_path: Path) -> None:
             }
         )
     )
-    own, of_clients = security.own.tls, security.of_clients.tls
+    own, client_access = security.own.tls, security.client_access.tls
     assert own
     assert own.files == files
-    assert of_clients
-    assert list(of_clients.files) == [files.ca]
-    assert security.certificates == (own, of_clients)
+    assert client_access
+    assert list(client_access.files) == [files.ca]
+    assert security.certificates == (own, client_access)
 
 
 def test_other_gateways_are_met_with_the_own_user_and_with_tls_if_clients_are(

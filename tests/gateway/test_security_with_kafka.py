@@ -153,7 +153,7 @@ async def test_a_cluster_that_wants_clients_certificates_is_refused(
     """The gateway could only show its own, and clients would have its rights."""
     security = Security(
         own=tls(secure_kafka.authority.issue("gateway")),
-        of_clients=tls(CertificateFiles(ca=secure_kafka.authority.ca)),
+        client_access=tls(CertificateFiles(ca=secure_kafka.authority.ca)),
     )
     with pytest.raises(BaseExceptionGroup) as caught:
         async with whole_gateway([secure_kafka.mtls], security=security):
@@ -164,7 +164,7 @@ async def test_a_cluster_that_wants_clients_certificates_is_refused(
 async def test_a_group_works_over_tls_to_the_cluster(secure_kafka: SecureKafka) -> None:
     """Its anchor, its commits and long records pass through TLS."""
     access = tls(CertificateFiles(ca=secure_kafka.authority.ca))
-    security = Security(own=access, of_clients=access)
+    security = Security(own=access, client_access=access)
     async with whole_gateway([secure_kafka.ssl], security=security) as gateway:
         client = {"bootstrap.servers": gateway.bootstrap_servers}
         await trio.to_thread.run_sync(produce, client, LONG)
@@ -178,7 +178,7 @@ async def sasl_gateway(secure: SecureKafka) -> AsyncIterator[Gateway]:
     files = replace(secure.authority.issue("listener", HOST), ca=None)
     security = Security(
         own=own,
-        of_clients=Access(tls=own.tls),
+        client_access=Access(tls=own.tls),
         listening=certificates.for_clients(files),
     )
     async with whole_gateway([secure.sasl_ssl], security=security) as gateway:

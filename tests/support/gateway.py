@@ -123,7 +123,7 @@ async def whole_gateway(
                 state_folder=state_folder,
                 member=member,
                 tls=security.listening,
-                to_brokers=security.of_clients,
+                to_brokers=security.client_access,
                 clients_authenticate=security.clients_authenticate,
                 client_side_api_key=(
                     ApiKey.CONSUMER_GROUP_PREPARE_ASSIGNMENT

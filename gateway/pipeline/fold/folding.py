@@ -25,7 +25,7 @@ from gateway.pipeline.fold.lines import (
 from gateway.pipeline.fold.offsets import OffsetFold
 from gateway.pipeline.fold.order import (
     NO_HOSTINGS,
-    TOLD_MS_MAX,
+    REPORT_DELAY_MS_MAX,
     EventFold,
     Hosting,
     Hostings,
@@ -295,20 +295,20 @@ def fold_subject(
             yield unread_rows(group_items)
 
 
-def fold_name(group_id: str, of_group: Iterable[Line]) -> Iterator[Tables]:
+def fold_name(group_id: str, group_lines: Iterable[Line]) -> Iterator[Tables]:
     """The rows of the groups with this id. The lines are in the order of their times. If that is
     not enough, they are read again and all kept."""
     fold = LogFold(group_id)
     with suppress(OutOfOrderError):
-        fold.take(of_group)
+        fold.take(group_lines)
         yield from fold.finish()
         return
-    yield from fold_in_memory(group_id, of_group)
+    yield from fold_in_memory(group_id, group_lines)
 
 
-def fold_in_memory(group_id: str, of_group: Iterable[Line]) -> Iterator[Tables]:
+def fold_in_memory(group_id: str, group_lines: Iterable[Line]) -> Iterator[Tables]:
     """The rows of the groups with this id, each in its own cluster. The lines are in any order."""
-    lines = list(of_group)
+    lines = list(group_lines)
     clusters = clusters_of(lines)
     in_clusters: dict[str, list[Line]] = {}
     for line in lines:
@@ -328,7 +328,7 @@ def fold_in_memory(group_id: str, of_group: Iterable[Line]) -> Iterator[Tables]:
         yield group.finish()
 
 
-BUFFERED_MS = TOLD_MS_MAX + 10_000
+BUFFERED_MS = REPORT_DELAY_MS_MAX + 10_000
 WAITING_MIN, WAITING_MAX = 16, 1 << 16
 """Lines that wait for earlier ones: so many are placed together, and so many are too many."""
 

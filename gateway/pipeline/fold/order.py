@@ -23,7 +23,7 @@ from gateway.pipeline.fold.lines import Line
 
 CLOCKS_DIFFER_MS_MAX = 60_000
 """How far the clocks of two gateways may differ."""
-TOLD_MS_MAX = 60_000
+REPORT_DELAY_MS_MAX = 60_000
 """How long after it was stored a commit is told at the latest."""
 
 Key: TypeAlias = tuple[int, int, int, int, int, int]
@@ -38,7 +38,7 @@ def key_of(line: Line) -> Key:
     if line.event == "offsets_committed" and line.fields is not None:
         to_ms, last_sequence = line.fields.to_ms, line.fields.last_sequence
         if to_ms < at_ms:
-            at_ms = max(to_ms, at_ms - TOLD_MS_MAX)
+            at_ms = max(to_ms, at_ms - REPORT_DELAY_MS_MAX)
         if last_sequence is not None and last_sequence < number:
             number = last_sequence
     if not number:  # without a sequence of the group, `began_ms` is the time of the line
@@ -172,12 +172,12 @@ class LogHostings:
 
 def in_memory(lines: Iterable[Line]) -> tuple[list[tuple[Line, Source]], "Hostings"]:
     """All lines of a group in their places, with what is known of its hostings."""
-    of_logs: dict[str, list[tuple[Key, Line]]] = {}
+    lines_by_log: dict[str, list[tuple[Key, Line]]] = {}
     for line in lines:
-        of_logs.setdefault(line.gateway_id, []).append((key_of(line), line))
+        lines_by_log.setdefault(line.gateway_id, []).append((key_of(line), line))
     placed: list[list[tuple[Line, Source]]] = []
     logs: list[LogHostings] = []
-    for waiting in of_logs.values():
+    for waiting in lines_by_log.values():
         waiting.sort(key=itemgetter(0))
         log = LogHostings()
         placed.append([(line, log.place(key, line)) for key, line in waiting])
@@ -207,10 +207,10 @@ class Hostings:
                             self._succeeded.add(id(one))
                         if apart_ms <= CLOCKS_DIFFER_MS_MAX:
                             self._succeeded.add(id(other))
-            self._close(one_log.hostings, other_log.hostings)
-            self._close(other_log.hostings, one_log.hostings)
+            self._infer_order(one_log.hostings, other_log.hostings)
+            self._infer_order(other_log.hostings, one_log.hostings)
 
-    def _close(self, ones: Sequence[Hosting], others: Sequence[Hosting]) -> None:
+    def _infer_order(self, ones: Sequence[Hosting], others: Sequence[Hosting]) -> None:
         """What precedes a hosting in its log came before all that follows it."""
         first = len(others)
         for one in reversed(ones):

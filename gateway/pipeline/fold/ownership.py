@@ -46,14 +46,14 @@ class OwnershipFold(EventFold):
 
     def __init__(
         self,
-        of_group: Mapping[str, str],
+        group_columns: Mapping[str, str],
         tables: Tables,
         findings: Findings,
         hostings: Hostings,
         others: SeveralLogs | None,
     ) -> None:
-        """`of_group`: the columns that name the group. `others`: null if there is one log."""
-        self._of = of_group
+        """`group_columns`: the columns that name the group. `others`: null if there is one log."""
+        self._of = group_columns
         self._tables = tables
         self._findings = findings
         self._hostings = hostings
@@ -88,20 +88,20 @@ class OwnershipFold(EventFold):
             self.close_partition(partition)
 
     def topics_of(
-        self, of_topics: Mapping[str, Entries], topic_ids: Mapping[str, str], source: Source
+        self, by_topic: Mapping[str, Entries], topic_ids: Mapping[str, str], source: Source
     ) -> Iterator[tuple[TopicHistory, Entries]]:
         """The topics that an event names, each with its entries. What was on its way to a deleted
         topic does not concern the next one of its name."""
-        for name, entries in of_topics.items():
+        for name, entries in by_topic.items():
             topic_id = topic_ids.get(name)
             if topic_id not in self._retired:
                 yield self._topic(name, topic_id, source), entries
 
     def partitions(
-        self, of_topics: Mapping[str, Sequence[int]], topic_ids: Mapping[str, str], source: Source
+        self, by_topic: Mapping[str, Sequence[int]], topic_ids: Mapping[str, str], source: Source
     ) -> Iterator[PartitionHistory]:
         """The partitions that an event names."""
-        for topic, numbers in self.topics_of(of_topics, topic_ids, source):
+        for topic, numbers in self.topics_of(by_topic, topic_ids, source):
             yield from map(topic.__getitem__, numbers)
 
     def _topic(self, name: str, topic_id: str | None, source: Source) -> TopicHistory:
@@ -218,8 +218,8 @@ class OwnershipFold(EventFold):
                 grant.is_certain = False
                 self._end(partition, grant, source, None)
         from_ms = source.at_ms if self.has_lines else None
-        for topic, of_numbers in self.topics_of(holders, event.topic_ids, source):
-            for number, member_ids in of_numbers.items():
+        for topic, members_by_number in self.topics_of(holders, event.topic_ids, source):
+            for number, member_ids in members_by_number.items():
                 for member_id in sorted(member_ids):
                     self._grant(topic[number], member_id, source, from_ms)
 
@@ -233,10 +233,10 @@ class OwnershipFold(EventFold):
                 hosting = grant.held_in
                 is_left = grant.end is None or grant.ended_by == "group_moved"
                 if is_left and self._hostings.relation(hosting, source.hosting) == "before":
-                    of_topic = left.setdefault(hosting.gateway_id, {}).setdefault(
+                    members_by_number = left.setdefault(hosting.gateway_id, {}).setdefault(
                         partition.topic, {}
                     )
-                    of_topic.setdefault(partition.number, set()).add(grant.member_id)
+                    members_by_number.setdefault(partition.number, set()).add(grant.member_id)
                     if grant.end is None and hosting.gateway_id != source.gateway_id:
                         last_ms = hosting.last_ms
                         end = replace(grant.source, at_ms=last_ms, clock_ms=last_ms)
@@ -251,8 +251,8 @@ class OwnershipFold(EventFold):
 
     def _on_cluster_members_seen(self, source: Source, event: Any) -> None:
         """The cluster has the group. What it shows comes from several answers and requests."""
-        for topic, of_numbers in self.topics_of(_holders(event), {}, source):
-            for number, member_ids in of_numbers.items():
+        for topic, members_by_number in self.topics_of(_holders(event), {}, source):
+            for number, member_ids in members_by_number.items():
                 holders = sorted(member_ids | {grant.member_id for grant in topic[number].open})
                 if len(holders) > 1:
                     one, other, *_others = holders
@@ -437,8 +437,8 @@ def _holders(event: Any) -> _Holders:
         for partitions in (member.partitions or {}, member.pending_revocation):
             for topic, numbers in partitions.items():
                 for number in numbers:
-                    of_topic = holders.setdefault(topic, {})
-                    of_topic.setdefault(number, set()).add(member.member_id)
+                    members_by_number = holders.setdefault(topic, {})
+                    members_by_number.setdefault(number, set()).add(member.member_id)
     return holders
 
 

@@ -80,8 +80,8 @@ class Summary:
         for group in tables.groups:
             self._add_group(group)
         for row in tables.findings:
-            of_kind = self.findings if row.is_certain else self.doubts
-            of_kind.setdefault(row.kind, Sample()).add((row,), 1)
+            samples = self.findings if row.is_certain else self.doubts
+            samples.setdefault(row.kind, Sample()).add((row,), 1)
         for unread in tables.unread:
             self.unread.setdefault(unread.kind, Sample()).add((unread,), 1)
             self.sums["shared"] += unread.group_id is None

@@ -156,8 +156,8 @@ def _partition(row: FindingRow) -> str:
 
 
 def _evidence(summary: Summary) -> Iterator[EvidenceList]:
-    for doubt, of_kind in (("", summary.findings), ("perhaps ", summary.doubts)):
-        for kind, evidence in _in_order(of_kind):
+    for doubt, samples in (("", summary.findings), ("perhaps ", summary.doubts)):
+        for kind, evidence in _in_order(samples):
             title = f"{doubt}{_name_evidence(kind, evidence)}"
             yield _list_evidence(title, "findings", evidence, map(sentence, evidence.rows))
     for kind, names in UNREAD.items():

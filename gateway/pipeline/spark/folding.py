@@ -83,9 +83,9 @@ def in_order(rows: DataFrame) -> DataFrame:
 def _fold(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatch]:
     schema = to_arrow_schema(FILES)
     with without_garbage_collection():
-        for bucket, of_bucket in groupby(rows_of(batches), key=attrgetter("bucket")):
+        for bucket, bucket_rows in groupby(rows_of(batches), key=attrgetter("bucket")):
             maker, summary = FilesMaker(f"{bucket}"), Summary(top=top)
-            for tables in _tables(of_bucket):
+            for tables in _tables(bucket_rows):
                 summary.add(tables)
                 for file in maker.take(tables):
                     yield message_of([file], schema)
@@ -96,18 +96,18 @@ def _fold(batches: Iterable[pa.RecordBatch], top: int) -> Iterator[pa.RecordBatc
 
 def _tables(rows: Iterable[PackedRow]) -> Iterator[Tables]:
     """The rows of all tables about each key of a bucket."""
-    for (kind, name), of_subject in groupby(rows, key=attrgetter("kind", "name")):
-        yield from fold_subject(kind, name, _items(kind, of_subject))
+    for (kind, name), subject_rows in groupby(rows, key=attrgetter("kind", "name")):
+        yield from fold_subject(kind, name, _items(kind, subject_rows))
 
 
 def _items(kind: int, rows: Iterable[PackedRow]) -> Iterator[tuple[ItemKey, Iterable[Item]]]:
-    for key, of_key in groupby(rows, key=attrgetter(*ItemKey._fields)):
+    for key, item_rows in groupby(rows, key=attrgetter(*ItemKey._fields)):
         if kind == GROUP:
-            yield ItemKey(*key), PackedItems(of_key)
+            yield ItemKey(*key), PackedItems(item_rows)
         elif kind == GATEWAY:
-            yield from ((ItemKey(*key), part) for part in unpack(of_key))
+            yield from ((ItemKey(*key), part) for part in unpack(item_rows))
         else:  # in no order
-            yield from ((ItemKey(*key), items_of(row)) for row in of_key)
+            yield from ((ItemKey(*key), items_of(row)) for row in item_rows)
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[PackedRow]:

@@ -107,10 +107,10 @@ def _gather(items: Iterable[tuple[ItemKey, Item]]) -> Iterator[tuple[ItemKey, li
     waiting = defaultdict[ItemKey, list[Item]](list)
     waiting_chars = 0
     for key, item in items:
-        of_key = waiting[key]
-        of_key.append(item)
+        key_items = waiting[key]
+        key_items.append(item)
         waiting_chars += len(item[1]) if key.kind == GROUP else 0
-        if len(of_key) == _ITEMS_MAX:
+        if len(key_items) == _ITEMS_MAX:
             yield key, waiting.pop(key)
         if waiting_chars >= _WAITING_CHARS_MAX:
             yield from waiting.items()

@@ -153,8 +153,13 @@ def open_session(
     """
     given = dict(settings or {})
     if master is not None and master.startswith(SCHEME):
-        of_session = {name: value for name, value in EVERYWHERE.items() if "spark.sql." in name}
-        with as_pipeline_errors(), _connect(app_name, master, {**of_session, **given}) as session:
+        session_settings = {
+            name: value for name, value in EVERYWHERE.items() if "spark.sql." in name
+        }
+        with (
+            as_pipeline_errors(),
+            _connect(app_name, master, {**session_settings, **given}) as session,
+        ):
             yield session
         return
     if master is not None:

@@ -59,8 +59,8 @@ def write_at_once(
             failures.append(error)
 
     try:
-        for partition, of_partition in entries.items():
-            for entry in of_partition:
+        for partition, partition_entries in entries.items():
+            for entry in partition_entries:
                 producer.produce(
                     topic, entry.value, entry.key, partition=partition, on_delivery=note_delivery
                 )

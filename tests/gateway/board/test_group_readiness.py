@@ -61,7 +61,7 @@ def test_a_group_that_is_ready_says_which_versions_are_defective() -> None:
     assert (readiness.mode, readiness.members) == ("forwarded", 2)
     assert (readiness.can_convert, readiness.can_be_adopted) == (True, True)
     assert readiness.to_change == (
-        "c: librdkafka 2.8.0 is too old for the new protocol, 2.12 is not: until then it stays a"
+        "c: librdkafka 2.8.0 is too old for the new protocol: it takes 2.12: until then it stays a"
         " classic member (clients.md)",
     )
     new, old = readiness.clients

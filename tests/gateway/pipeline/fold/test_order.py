@@ -108,7 +108,7 @@ def test_a_stream_gives_the_rows_of_a_whole_history(
     lines = sorted((line for line in parsed(texts) if line.group_id), key=lambda line: line.at_ms)
     whole = joined(fold_in_memory(GROUP, lines))
     monkeypatch.setattr(folding, "BUFFERED_MS", 5_000)
-    monkeypatch.setattr(order, "TOLD_MS_MAX", 5_000)
+    monkeypatch.setattr(order, "REPORT_DELAY_MS_MAX", 5_000)
     fold = LogFold(GROUP)
     fold.take(lines)
     assert joined(fold.finish()) == whole
