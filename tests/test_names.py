@@ -134,8 +134,8 @@ RULES: Mapping[str, Check] = {
 
 
 NO_NOUNS = {"asked", "lately", "spoken"}
-"""Names of variables that tell what happened, or whose it is, instead of what they hold; so do those
-that begin with `its_` or `of_`."""
+"""Names of variables that tell what happened instead of what they hold. Those that begin with
+`its_` or `of_` tell whose it is."""
 
 
 def nounless_variables(tree: ast.Module) -> Iterator[str]:
