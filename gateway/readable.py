@@ -1,7 +1,7 @@
 """Formats values for people: numbers, durations, dates, and untrusted values as one line.
 
 Clients choose their own ids and group ids: they must not move the cursor, hide a name or reverse
-the direction of a line. Everything that reaches a terminal goes through `escaped`.
+the direction of a line. Everything that reaches a terminal goes through `escape`.
 """
 
 import json
@@ -32,7 +32,7 @@ def show_value(value: Any) -> str:
     return escape(json.dumps(value, separators=(",", ":")))
 
 
-def moment(at_ms: int) -> str:
+def format_timestamp(at_ms: int) -> str:
     """A time in milliseconds since 1970 as UTC; the number itself if it is outside the calendar."""
     try:
         at = datetime.fromtimestamp(at_ms // 1000, UTC)
@@ -56,7 +56,7 @@ def date_time(at_ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=min(max(at_ms, 0), _MOMENT_MS_MAX))
 
 
-def duration(length_ms: float) -> str:
+def format_duration(length_ms: float) -> str:
     """The duration in its two largest units."""
     if length_ms < SECOND_MS:
         return f"{length_ms:.0f} ms"

@@ -27,7 +27,7 @@ from gateway.board.views import (
 )
 from gateway.board.words import compact, partitions_in
 from gateway.events.catalog import BadLine, read_line
-from gateway.readable import escape, moment, show_value
+from gateway.readable import escape, format_timestamp, show_value
 
 _MEASURES = Console()
 """A console that only measures the widths of characters."""
@@ -523,7 +523,7 @@ def event_lines(events: Iterable[EventLine], *, has_details: bool = False) -> li
 
 def _with_time(line: str, sentence: str) -> str:
     with suppress(BadLine):
-        return f"{moment(read_line(line).at_ms)[11:19]}  {escape(sentence)}"
+        return f"{format_timestamp(read_line(line).at_ms)[11:19]}  {escape(sentence)}"
     return escape(sentence)
 
 
@@ -533,7 +533,7 @@ def _with_fields(line: str) -> str:
         fields = " ".join(
             f"{name}={show_value(value)}" for name, value in envelope.fields.fields.items()
         )
-        return f"{moment(envelope.at_ms)[11:19]}  {envelope.event}  {fields}"
+        return f"{format_timestamp(envelope.at_ms)[11:19]}  {envelope.event}  {fields}"
     return escape(line)
 
 

@@ -12,7 +12,7 @@ from gateway.events.event import Envelope
 from gateway.events.sentences import Narrator
 from gateway.journal.line_files import PATTERN
 from gateway.journal.reading import read_lines
-from gateway.readable import escape, moment, show_value
+from gateway.readable import escape, format_timestamp, show_value
 
 NO_GROUP = "-"
 
@@ -66,7 +66,7 @@ class _SentencePrinter:
         sentence = self._narrator.tell_event(envelope.fields, envelope.group_id, at_ms)
         if not sentence:
             return ""
-        line = f"{moment(envelope.at_ms)}  {_group_of(envelope)}  {escape(sentence)}"
+        line = f"{format_timestamp(envelope.at_ms)}  {_group_of(envelope)}  {escape(sentence)}"
         if not self._joins:
             return line
         sentence = self._pending
@@ -86,4 +86,6 @@ def _group_of(envelope: Envelope) -> str:
 
 def _with_fields(envelope: Envelope) -> str:
     fields = [f"{name}={show_value(value)}" for name, value in envelope.fields.fields.items()]
-    return "  ".join([moment(envelope.at_ms), _group_of(envelope), envelope.event, *fields])
+    return "  ".join(
+        [format_timestamp(envelope.at_ms), _group_of(envelope), envelope.event, *fields]
+    )

@@ -103,14 +103,14 @@ class Fleet:
                 await self._report_death(name, child)
 
     def _listener(self, process: Process) -> Callable[[str], None]:
-        def hear(line: str) -> None:
+        def record(line: str) -> None:
             report = reports.decode(line)
             assert not isinstance(report, reports.ProducedReport)
-            self._ledger.hear(process, report)
+            self._ledger.record(process, report)
             if isinstance(report, reports.TroubledReport):
                 log.debug("consumer_troubled", member=process.member, reason=report.error)
 
-        return hear
+        return record
 
     async def _report_death(self, name: str, child: Child) -> None:
         self.unexpected_ends += 1

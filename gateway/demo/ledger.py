@@ -112,7 +112,7 @@ class Ledger:
         self.acknowledged_commits: dict[int, int] = {}
         """The highest acknowledged commit of each partition."""
 
-    def hear(self, process: Process, report: ConsumerReport) -> None:
+    def record(self, process: Process, report: ConsumerReport) -> None:
         """Enter one report."""
         match report:
             case AssignedReport():

@@ -59,7 +59,7 @@ async def run(
     address = ""
     announced = trio.Event()
 
-    def hear(line: str) -> None:
+    def on_line(line: str) -> None:
         nonlocal address
         address = line
         announced.set()
@@ -77,7 +77,7 @@ async def run(
             __name__,
             [f"--topic={topic}", f"--partitions={partitions}"],
             name="embedded-cluster",
-            on_line=hear,
+            on_line=on_line,
         )
         raise DemoError(f"the embedded cluster died ({child.describe_exit()})")
 

@@ -120,7 +120,7 @@ def conversions(
     }
 
 
-def broken_promise(
+def find_failure(
     options: Options, seen: Mapping[Direction, Conversion], figures: DemoTotals
 ) -> str | None:
     """The first broken promise in one line, or None."""

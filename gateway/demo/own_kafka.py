@@ -62,23 +62,23 @@ async def own_kafka(home: Path, partitions: int) -> AsyncIterator[DemoCluster]:
 
 
 async def _run(home: Path, task_status: trio.TaskStatus[str]) -> None:
-    heard: list[str] = []
+    bootstraps: list[str] = []
     announced = trio.Event()
 
-    def hear(line: str) -> None:
-        heard.append(line)
+    def on_line(line: str) -> None:
+        bootstraps.append(line)
         announced.set()
 
     async def announce() -> None:
         with trio.move_on_after(START_LIMIT_S):
             await announced.wait()
-            task_status.started(heard[0])
+            task_status.started(bootstraps[0])
             return
         raise DemoError(f"Apache Kafka did not start within {START_LIMIT_S:.0f} s")
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(announce)
-        child = await run_child(__name__, [f"--home={home}"], name="kafka", on_line=hear)
+        child = await run_child(__name__, [f"--home={home}"], name="kafka", on_line=on_line)
         raise DemoError(f"Apache Kafka ended ({child.describe_exit()})")
 
 

@@ -34,8 +34,8 @@ from gateway.demo.outcome import (
     DemoOutcome,
     DemoTotals,
     Options,
-    broken_promise,
     conversions,
+    find_failure,
     totals,
 )
 from gateway.demo.roll import Roll, RollStep
@@ -177,7 +177,7 @@ class Demo:
         steps = tuple(self._steps)
         seen = conversions(steps, self._converted_live)
         if failure is None and self._totals is not None:
-            failure = broken_promise(self._options, seen, self._totals)
+            failure = find_failure(self._options, seen, self._totals)
         return DemoOutcome(
             options=self._options,
             steps=steps,

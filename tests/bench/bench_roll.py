@@ -282,7 +282,7 @@ class RolledGroup:
     def _hear(self, process: Process, line: str) -> None:
         report = reports.decode(line)
         assert not isinstance(report, ProducedReport)
-        self.ledger.hear(process, report)
+        self.ledger.record(process, report)
         if isinstance(report, AssignedReport | RevokedReport | LostReport) and report.partitions:
             self._moved_s = report.at_s
         elif isinstance(report, TroubledReport):

@@ -28,13 +28,13 @@ def ledger() -> Ledger:
     made = Ledger(PARTITIONS)
     old, new = Process(member="a", incarnation=1), Process(member="a", incarnation=3)
     other = Process(member="b", incarnation=2)
-    made.hear(old, AssignedReport(at_s=0.0, partitions=(0, 1)))
-    made.hear(other, AssignedReport(at_s=0.0, partitions=(2, 3)))
-    made.hear(old, ClosedReport(at_s=10.0))
-    made.hear(other, RevokedReport(at_s=10.5, partitions=(2,)))
-    made.hear(other, AssignedReport(at_s=11.0, partitions=(2,)))
-    made.hear(new, AssignedReport(at_s=11.5, partitions=(0,)))
-    made.hear(other, AssignedReport(at_s=12.0, partitions=(1,)))
+    made.record(old, AssignedReport(at_s=0.0, partitions=(0, 1)))
+    made.record(other, AssignedReport(at_s=0.0, partitions=(2, 3)))
+    made.record(old, ClosedReport(at_s=10.0))
+    made.record(other, RevokedReport(at_s=10.5, partitions=(2,)))
+    made.record(other, AssignedReport(at_s=11.0, partitions=(2,)))
+    made.record(new, AssignedReport(at_s=11.5, partitions=(0,)))
+    made.record(other, AssignedReport(at_s=12.0, partitions=(1,)))
     return made
 
 

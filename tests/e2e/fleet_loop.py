@@ -133,9 +133,9 @@ class AckedLedger(Ledger):
         self.shown_by: type[ConsumerReport] = CommittedReport
         """What counts as a commit."""
 
-    def hear(self, process: Process, report: ConsumerReport) -> None:
+    def record(self, process: Process, report: ConsumerReport) -> None:
         """Enter one report."""
-        super().hear(process, report)
+        super().record(process, report)
         if isinstance(report, self.shown_by):
             self.acked_s.append(report.at_s)
 

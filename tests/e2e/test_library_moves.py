@@ -46,10 +46,10 @@ def test_the_longest_time_without_an_owner_is_that_of_one_partition() -> None:
     """Time before and after the move does not count."""
     ledger = Ledger(2)
     first, second = (Process(member=name, incarnation=1) for name in "ab")
-    ledger.hear(first, AssignedReport(at_s=0.0, partitions=(0,)))
-    ledger.hear(second, AssignedReport(at_s=0.0, partitions=(1,)))
-    ledger.hear(first, RevokedReport(at_s=11.0, partitions=(0,)))
-    ledger.hear(second, AssignedReport(at_s=13.0, partitions=(0,)))
+    ledger.record(first, AssignedReport(at_s=0.0, partitions=(0,)))
+    ledger.record(second, AssignedReport(at_s=0.0, partitions=(1,)))
+    ledger.record(first, RevokedReport(at_s=11.0, partitions=(0,)))
+    ledger.record(second, AssignedReport(at_s=13.0, partitions=(0,)))
     assert longest_unowned_s(ledger, 10.0, 20.0) == 2.0
     assert longest_unowned_s(ledger, 10.0, 12.0) == 1.0
     assert longest_unowned_s(ledger, 13.5, 20.0) == 0.0

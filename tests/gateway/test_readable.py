@@ -4,7 +4,15 @@ import json
 
 import pytest
 
-from gateway.readable import count_of, date_time, duration, escape, moment, number, show_value
+from gateway.readable import (
+    count_of,
+    date_time,
+    escape,
+    format_duration,
+    format_timestamp,
+    number,
+    show_value,
+)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +60,7 @@ def test_invisible_characters_in_json_are_escaped(unseen: str) -> None:
 )
 def test_times_are_printed_in_utc(at_ms: int, expected: str) -> None:
     """The precision is milliseconds, for any number."""
-    assert moment(at_ms) == expected
+    assert format_timestamp(at_ms) == expected
 
 
 @pytest.mark.parametrize(
@@ -92,7 +100,7 @@ def test_numbers_are_rounded_and_grouped(value: float, text: str) -> None:
 )
 def test_durations_have_two_units(length_ms: int, text: str) -> None:
     """These are the two largest."""
-    assert duration(length_ms) == text
+    assert format_duration(length_ms) == text
 
 
 def test_a_number_agrees_with_its_noun() -> None:

@@ -256,7 +256,7 @@ class GroupStage:
         def hear(line: str) -> None:
             report = reports.decode(line)
             assert not isinstance(report, ProducedReport)
-            self.ledger.hear(process, report)
+            self.ledger.record(process, report)
             self._heard.set()
             self._heard = trio.Event()
             if isinstance(report, TroubledReport):

@@ -19,7 +19,14 @@ from gateway.pipeline.fold.rows import GroupRow, OwnershipRow, RunRow, StepRow
 from gateway.pipeline.report.plots import Axis, bar, owner_class, ownership_map
 from gateway.pipeline.report.summary import GroupRemark, Sample, Summary
 from gateway.pipeline.report.verdict import EvidenceList, SafetyVerdict
-from gateway.readable import count_of, duration, moment, number, partition_seconds, visible
+from gateway.readable import (
+    count_of,
+    format_duration,
+    format_timestamp,
+    number,
+    partition_seconds,
+    visible,
+)
 
 INTERVALS_MAX = 1_500
 """Intervals of one group that are drawn."""
@@ -126,8 +133,8 @@ def _provenance(report: Report) -> str:
     rest = f" and {number(more)} more" if more > 0 else ""
     span = ""
     if run.from_ms is not None and run.to_ms is not None:
-        span = f" {moment(run.from_ms)} to {moment(run.to_ms)}."
-    took = duration(run.took_s * 1_000)
+        span = f" {format_timestamp(run.from_ms)} to {format_timestamp(run.to_ms)}."
+    took = format_duration(run.took_s * 1_000)
     source = f"From {inputs}{rest}: {count_of(run.lines, 'line')}.{span}"
     return f"{source} Made in {took} by groupferry {run.version}."
 
@@ -288,8 +295,8 @@ def _steps(steps: Sequence[StepRow]) -> Element:
                 f"{step.migration}.{step.number}",
                 h.bdi[visible(step.instance_id or step.client_id, 40)],
                 step.to_protocol,
-                moment(step.from_ms),
-                duration(max(step.to_ms - step.from_ms, 0)),
+                format_timestamp(step.from_ms),
+                format_duration(max(step.to_ms - step.from_ms, 0)),
                 number(step.partitions_moved),
                 number(step.least_possible),
                 number(step.members_disturbed),

@@ -14,8 +14,8 @@ from gateway.readable import (
     MINUTE_MS,
     SECOND_MS,
     date_time,
-    duration,
-    moment,
+    format_duration,
+    format_timestamp,
     visible,
 )
 
@@ -108,7 +108,7 @@ def _draw_interval(row: OwnershipRow, members: Mapping[str, int], axis: Axis) ->
     from_ms = axis.from_ms if row.from_ms is None else row.from_ms
     to_ms = axis.to_ms if row.to_ms is None else row.to_ms
     left, right = axis.share(from_ms), axis.share(to_ms)
-    lasted = f"{duration(max(to_ms - from_ms, 0))} from {moment(from_ms)}"
+    lasted = f"{format_duration(max(to_ms - from_ms, 0))} from {format_timestamp(from_ms)}"
     number, class_, who = "", "gap", "no member"
     if row.member_id is not None:
         number = str(members[row.member_id])

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from gateway.pipeline.fold.rows import FindingRow, UnreadRow
 from gateway.pipeline.report.summary import Sample, Summary
-from gateway.readable import count_of, moment, show_value
+from gateway.readable import count_of, format_timestamp, show_value
 
 Word: TypeAlias = Literal["SAFE", "NOT SAFE", "NOT PROVEN"]
 
@@ -101,7 +101,7 @@ def coverage(summary: Summary) -> str:
     parts.append(count_of(summary.sums["first_grants"], "first grant"))
     parts.append(count_of(summary.groups, "group"))
     if (until_ms := _no_fault_until_ms(summary)) is not None:
-        parts.append(f"no fault up to {moment(until_ms)}")
+        parts.append(f"no fault up to {format_timestamp(until_ms)}")
     return "; ".join(parts)
 
 
@@ -193,7 +193,7 @@ def sentence(row: FindingRow) -> str:
             text = f"{member} claimed it, but it was granted to {other}"
         case "records_skipped":
             text = f"{expected} was committed, {member} fetched {offset}"
-    return f"{_partition(row)}: {text}, {moment(row.at_ms)}, {_line(row)}"
+    return f"{_partition(row)}: {text}, {format_timestamp(row.at_ms)}, {_line(row)}"
 
 
 def _line(row: FindingRow) -> str:
@@ -224,5 +224,5 @@ def unread_sentence(row: UnreadRow) -> str:
     problem = row.problem
     if row.kind == "missing" and row.first is not None:
         problem += f": {row.first} to {row.last}"
-    at = "" if row.at_ms is None else f", {moment(row.at_ms)}"
+    at = "" if row.at_ms is None else f", {format_timestamp(row.at_ms)}"
     return f"{': '.join([*parts, problem])}{at}"

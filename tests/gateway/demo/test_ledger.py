@@ -43,7 +43,7 @@ def committed_report(at_s: float, offset: int) -> CommittedReport:
 def ledger(*reports: tuple[Process, ConsumerReport], partitions: int = 2) -> Ledger:
     books = Ledger(partitions)
     for process, report in reports:
-        books.hear(process, report)
+        books.record(process, report)
     return books
 
 
@@ -115,7 +115,7 @@ def test_a_dead_process_owns_nothing() -> None:
     """Ownership ends with the process, whatever its last report was."""
     books = ledger((A, assigned_report(1, 0)))
     books.process_ended(A, 5)
-    books.hear(B, assigned_report(5, 0))
+    books.record(B, assigned_report(5, 0))
     assert books.owned_twice() == set()
     assert books.owners() == {0: {"b"}, 1: set()}
 

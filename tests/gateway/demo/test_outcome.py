@@ -10,8 +10,8 @@ from gateway.demo.outcome import (
     Conversion,
     DemoTotals,
     Options,
-    broken_promise,
     conversions,
+    find_failure,
 )
 from gateway.demo.roll import RollStep
 from gateway.events.group_events import Direction
@@ -50,7 +50,7 @@ ROLL = tuple(step(protocol) for protocol in ("classic", "consumer", "consumer", 
 
 def test_records_delivered_twice_break_no_guarantee() -> None:
     """Kafka guarantees at-least-once. The count is shown, but not judged."""
-    assert broken_promise(Options(), BOTH_LIVE, KEPT) is None
+    assert find_failure(Options(), BOTH_LIVE, KEPT) is None
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_records_delivered_twice_break_no_guarantee() -> None:
 )
 def test_the_reason_names_the_first_wrong_figure(figures: DemoTotals, reason: str) -> None:
     """The line has the first wrong figure."""
-    assert broken_promise(Options(), BOTH_LIVE, figures) == reason
+    assert find_failure(Options(), BOTH_LIVE, figures) == reason
 
 
 @pytest.mark.parametrize("options", [Options(), Options(consumers=1, static=True)])
@@ -85,16 +85,16 @@ def test_a_group_that_is_never_empty_must_convert_live(options: Options) -> None
         "consumer->classic": "replaced while empty",
     }
     reason = "the group converted consumer->classic while empty, not with its members"
-    assert broken_promise(options, seen, KEPT) == reason
+    assert find_failure(options, seen, KEPT) == reason
 
 
 def test_one_dynamic_consumer_may_convert_an_empty_group() -> None:
     """Between its two processes the group has no members."""
     seen: dict[Direction, Conversion] = dict.fromkeys(BOTH_LIVE, "replaced while empty")
-    assert broken_promise(ONE_DYNAMIC, seen, KEPT) is None
+    assert find_failure(ONE_DYNAMIC, seen, KEPT) is None
     seen["classic->consumer"] = "none"
     reason = "the group did not convert classic->consumer"
-    assert broken_promise(ONE_DYNAMIC, seen, KEPT) == reason
+    assert find_failure(ONE_DYNAMIC, seen, KEPT) == reason
 
 
 def test_conversions_come_from_the_steps_and_the_gateway() -> None:

@@ -29,7 +29,7 @@ class PaperFleet(Fleet):
         incarnation = len(self.history)
         owner = Process(member=name, incarnation=incarnation)
         for before in range(incarnation):
-            self.books.hear(
+            self.books.record(
                 Process(member=name, incarnation=before), ClosedReport(at_s=incarnation)
             )
         self.wanted[name] = protocol
@@ -37,7 +37,7 @@ class PaperFleet(Fleet):
         self._own(NAMES.index(name), owner)
 
     def _own(self, partition: int, owner: Process) -> None:
-        self.books.hear(owner, AssignedReport(at_s=owner.incarnation, partitions=(partition,)))
+        self.books.record(owner, AssignedReport(at_s=owner.incarnation, partitions=(partition,)))
 
 
 class Description:
