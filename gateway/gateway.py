@@ -106,7 +106,7 @@ class GatewayConfig:
     """Learns what is in force: the limits and the rules of adoption may change from then on."""
     operators: OperatorsConfig = NO_OPERATORS
     fleet: OwnershipDriver | None = None
-    """Its place in a fleet that runs on several machines."""
+    """The gateway's place in a fleet that runs on several machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,7 +68,7 @@ class OperatorsConfig:
     fleet_folder: Path | None = None
     """The state folder of the whole fleet."""
     link: ParentLink | None = None
-    """Its link to the parent of the fleet."""
+    """The process's link to the parent of the fleet."""
     on_admin: Callable[[int], object] = lambda _port: None
     """Called with the port of the admin API."""
 

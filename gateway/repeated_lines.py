@@ -32,7 +32,8 @@ INTERVAL_S = 60.0
 CONDITIONS_MAX = 1_000
 """Conditions counted apart. Beyond that, those of one kind are counted together."""
 CONDITIONS_OF_CLIENTS_MAX = 900
-"""So that many addresses leave room for what is wrong with the cluster or the gateway."""
+"""Conditions of clients counted apart: many addresses leave room for what is wrong with the cluster
+or the gateway."""
 CONDITIONS_PER_KIND_MAX = 20
 """Conditions of one kind and address. Further ones are counted together: reasons may vary, and an
 address has as many conditions as there are kinds and error codes."""

@@ -137,8 +137,8 @@ def _client_access(settings: Settings, own: Access) -> Access:
 
 
 def _access_to_gateways(settings: Settings, own: Access) -> Access:
-    """Their listeners are taken to be like this one's, with certificates of an authority that is
-    also good for brokers."""
+    """Other gateways' listeners are taken to be like this one's, with certificates of an authority
+    that is also good for brokers."""
     if settings.tls_cert is None:
         return replace(own, tls=None)
     return replace(own, tls=own.tls or _to_brokers(settings, CertificateFiles()))

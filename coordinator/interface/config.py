@@ -36,7 +36,7 @@ class StaticTakeover(StrEnum):
     KAFKA = "kafka"
     """Never, as in Kafka."""
     CONNECTION_CLOSED = "connection-closed"
-    """Once the member's client has closed its connections."""
+    """The instance may be taken over once the member's client has closed its connections."""
 
 
 SESSION_TIMEOUT_LIMITS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")

@@ -285,7 +285,7 @@ class MemberSlot:
     """A member of the group's kind."""
     left_ms: int = 0
     reassigned: frozenset[Partition] = frozenset()
-    """Its target, if another member has it until the replacement comes (deviation D85)."""
+    """The member's target, if another one has it until the replacement comes (deviation D85)."""
 
 
 @value(kw_only=False)
@@ -456,7 +456,7 @@ class Conversions:
     quick: int = 0
     """How often in a row it became classic again soon afterwards."""
     rests_until_ms: int = 0
-    """Until when it stays classic."""
+    """When the group may become a consumer group again."""
 
 
 @value(kw_only=False)

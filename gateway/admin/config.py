@@ -16,7 +16,7 @@ class AdminConfig:
     token: Secret | None = None
     """What an operator must show; None on loopback only."""
     view_token: Secret | None = None
-    """What allows a client to look, and to command nothing; None if there is no such token."""
+    """The token with which a client may look but not command; None if there is no such token."""
     tls: TlsContext | None = None
     """None listens in plain text, on loopback only."""
     is_shared: bool = False

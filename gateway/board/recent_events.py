@@ -27,7 +27,7 @@ class RecentEvent(NamedTuple):
     position: int
     group_id: str | None
     line: bytes
-    """Its JSON line, without a line end."""
+    """The event's JSON line, without a line end."""
     sentence: str
     """The event in words; empty for a detail."""
     is_commit: bool

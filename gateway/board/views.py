@@ -241,7 +241,7 @@ class ProcessLine(View):
     """One process of a fleet."""
 
     slot: Count
-    """Its number."""
+    """The number of the process."""
     pid: Count
     shards: tuple[Count, ...]
     """The shards that it serves now."""

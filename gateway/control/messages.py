@@ -109,7 +109,7 @@ class RestartCommand(_Message):
 
     command: Literal["restart"] = "restart"
     processes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
-    """Their numbers; null for all."""
+    """The numbers of the processes; null for all."""
     dry_run: bool = False
     """Only say which processes it would restart."""
 

@@ -27,7 +27,7 @@ class _Connected:
 
     connections: int = 0
     closed: dict[Membership, QuotaKey] = field(default_factory=dict)
-    """Its members whose connections it has closed, and its user at that time."""
+    """The members of this client whose connections it has closed, and its user at that time."""
 
 
 class ConnectedClients:

@@ -77,7 +77,7 @@ NO_VERSIONS = (0, -1)
 """The range of versions of an api that is not there."""
 
 NOTHING_OFFERED = Offer(ApiVersionsResponse(), {}, {}, {})
-"""Until the broker has been asked."""
+"""The offer until the broker has been asked."""
 
 
 def offered_versions(upstream: Versions) -> Versions:

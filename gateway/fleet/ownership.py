@@ -79,7 +79,7 @@ class ShardOwnership:
     """Different for each process."""
     remembered_slot: int = NO_SLOT
     process: int = 0
-    """Its number among the processes of this address."""
+    """The gateway's number among the processes of its address."""
     table: FleetTable | None = None
     """The latest that it follows."""
     is_superseded: bool = False
@@ -120,7 +120,8 @@ class ShardOwnership:
 
     @property
     def _seat(self) -> Seat | None:
-        """Its seat in the table. A process that has had its name before may have another one."""
+        """The gateway's seat in the table. A process that has had its name before may have another
+        one."""
         seat = None if self.table is None else self.table.seat_of(self.name)
         return seat if seat is not None and seat.stamp.startswith(f"{self.nonce}-") else None
 

@@ -51,13 +51,13 @@ class Seat(_Value):
 
     name: str
     member_id: str
-    """Its id in the group, by which another gateway may remove it."""
+    """The gateway's member id in the group, by which another gateway may remove it."""
     stamp: str
     """The announcement that the table was made from."""
     slot: int
     address: GatewayAddress
     process: int = 0
-    """Its number among the processes of this address."""
+    """The gateway's number among the processes of its address."""
     is_leaving: bool = False
     broker_ports: Ports = Field(default_factory=dict)
     """The ports that represent brokers. There are none until it serves."""
@@ -136,7 +136,7 @@ class Announcement(_Value):
     """Another one for each change."""
     address: GatewayAddress
     process: int = 0
-    """Its number among the processes of this address."""
+    """The gateway's number among the processes of its address."""
     slot: int = NO_SLOT
     """The slot that it had at this address, as far as it remembers."""
     is_leaving: bool = False

@@ -58,7 +58,8 @@ class LogClaimed:
 
     log_id: str
     run_id: int
-    """Its own run, greater than any before. All later ones of the fleet count on from it."""
+    """The run of the first process, greater than any before. All later ones of the fleet count on
+    from it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ class Anchor:
             spread=spread,
         )
         self._assigned = b""
-        """Its latest assignment."""
+        """The latest assignment of the anchor."""
         self._renew_at_ms = 0
         """From when on it may be changed."""
         self._held: AnchorIds | None = None

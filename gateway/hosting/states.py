@@ -76,7 +76,8 @@ class CommitPhase(StrEnum):
     SENT = "Sent"
     """On its way to the cluster, under the anchor's ids."""
     STRAY = "Stray"
-    """Its answer was lost, so the cluster may store it until the anchor has a new member id."""
+    """The commit's answer was lost, so the cluster may store it until the anchor has a new member
+    id."""
     ENDED = "Ended"
     """Refused, stored, or certainly never stored."""
 

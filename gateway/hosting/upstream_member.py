@@ -132,7 +132,7 @@ class Out:
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """Its JoinGroup waits for the round to end."""
+    """The member's JoinGroup waits for the round to end."""
 
     request: JoinGroupRequest
     asked_ms: int
@@ -173,7 +173,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Syncing:
-    """Its SyncGroup is under way, upon which the coordinator stores the generation."""
+    """The member's SyncGroup is under way, upon which the coordinator stores the generation."""
 
     ids: AnchorIds
     session_ms: int
@@ -182,7 +182,7 @@ class Syncing:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """Its LeaveGroup is under way."""
+    """The member's LeaveGroup is under way."""
 
     ids: AnchorIds
 

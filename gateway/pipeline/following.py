@@ -137,7 +137,7 @@ class Folded(NamedTuple):
     """A subject after a round, with all of its rows."""
 
     history: bytes | None
-    """Its history, which is read when it has further lines; null if they need all of its lines."""
+    """What to fold further lines of the subject from; null if they need all of its lines."""
     rows: Tables
 
 

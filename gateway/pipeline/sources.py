@@ -91,7 +91,7 @@ class Sources:
                 raise PipelineError(f"--output {output} is inside {name}: choose another folder")
 
     def find_growth(self, offsets: Offsets, room: int = ROUND_BYTES_MAX) -> Growth:
-        """What has been added since. Raises PipelineError."""
+        """The lines that have been added since these offsets. Raises PipelineError."""
         parts: list[Part] = []
         reached: dict[str, int] = {}
         piece = min(LINE_BYTES_MAX, room)

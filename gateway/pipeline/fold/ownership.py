@@ -62,7 +62,7 @@ class OwnershipFold(EventFold):
         self._retired: set[str] = set()
         """Ids of topics that were deleted."""
         self.retired_names: set[str] = set()
-        """Their names, which members may state until they learn of that."""
+        """The names of deleted topics, which members may state until they learn of the deletion."""
         self._needs_load: set[str] = set()
         """The logs of which another run has begun, whose `group_loaded` has not come yet."""
         self.has_lines = False

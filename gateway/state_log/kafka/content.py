@@ -34,8 +34,9 @@ FIRST_SHARD = 0
 """The gateway that has claimed it last has the log."""
 NO_RUN = -1
 RUNS_PER_CLAIM = 1_000_000
-"""More than the processes that a fleet starts, and the shards that it moves, between two claims.
-The offset of a claim grows, so every run of a fleet is greater than those of the fleets before."""
+"""The runs that one claim reserves: more than the processes that a fleet starts, and the shards
+that it moves, before the next claim. The offset of a claim grows, so every run of a fleet is
+greater than those of the fleets before."""
 
 
 @dataclass(slots=True, kw_only=True)
