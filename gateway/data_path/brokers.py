@@ -240,9 +240,8 @@ class Brokers:
                 address = self._live_brokers().get(node_id) or self._addresses[node_id]
                 connection = await self._open(address, ClientSoftware())
                 connection.close()
-                self._note_offer(
-                    node_id, offer_of(connection.api_versions)
-                )  # it may have been upgraded
+                # It may have been upgraded while it was away.
+                self._note_offer(node_id, offer_of(connection.api_versions))
                 self._away.pop(node_id).set()
         log.info("broker_back", node_id=node_id)
 
