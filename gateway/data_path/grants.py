@@ -1,6 +1,6 @@
 """What the cluster has lately allowed one client, or all clients without credentials."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import NamedTuple
@@ -45,11 +45,6 @@ def _weigh(grant: Permission) -> int:
     return weight(grant.name)
 
 
-def _call_all(waiting: Iterable[Callable[[], None]]) -> None:
-    for answered in waiting:
-        answered()
-
-
 class Grants:
     """Remembers what the cluster allowed, never what it refused: a new permission counts
     immediately, and a lost one after the lifetime of the grant."""
@@ -67,9 +62,8 @@ class Grants:
         only = ShareRule(per_address=grants_max, per_principal=grants_max)
         self._given_s: QuotaCache[Permission, float] = QuotaCache(grants_max, rule or only, _weigh)
         self._total = total or SharedTotal(OF_ALL_CLIENTS_MAX)
-        self._questions: dict[tuple[int, Permission], list[Callable[[], None]]] = {}
-        """By broker and permission, those that the cluster is being asked about, and whom to call
-        then."""
+        self._questions: dict[tuple[int, Permission], trio.Event] = {}
+        """By broker and permission, those that the cluster is being asked about."""
         self._taken = 0
         self._owner: QuotaKey | None = None
         """Whose part of the room these take: the first owner's."""
@@ -85,36 +79,23 @@ class Grants:
         """Wait for what other clients are asking this broker about these permissions: thousands of
         members may come back together. No client waits for another broker, which may hang."""
         for grant in grants:
-            answered = trio.Event()
-            if self.watch((grant,), node_id, answered.set):
+            if (answered := self._questions.get((node_id, grant))) is not None:
                 await answered.wait()
-
-    def watch(
-        self, grants: Iterable[Permission], node_id: int, answered: Callable[[], None]
-    ) -> bool:
-        """Have `answered` called once another client has its answer from this broker about one of
-        these. False if nobody is asking."""
-        for grant in grants:
-            if (waiting := self._questions.get((node_id, grant))) is not None:
-                waiting.append(answered)
-                return True
-        return False
 
     @contextmanager
     def ask_about(self, grants: Sequence[Permission], node_id: int) -> Iterator[None]:
         """Let others wait until the end of the block, which asks this broker about these."""
-        waiting: list[Callable[[], None]] = []
+        answered = trio.Event()
         unanswered = [
             (node_id, grant) for grant in grants if (node_id, grant) not in self._questions
         ]
-        self._questions |= dict.fromkeys(unanswered, waiting)
+        self._questions |= dict.fromkeys(unanswered, answered)
         try:
             yield
         finally:
             for question in unanswered:
                 del self._questions[question]
-            if waiting:  # soon: the asker's next question may be theirs, too
-                trio.lowlevel.current_trio_token().run_sync_soon(_call_all, waiting)
+            answered.set()
 
     def keep(self, grants: Iterable[Permission], now_s: float, owner: QuotaKey) -> None:
         """The cluster could not be asked: rely on these a little longer."""

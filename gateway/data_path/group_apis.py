@@ -89,9 +89,9 @@ class AnswerUnderWay(Awaitable[Struct]):
         False if that is so already."""
 
     @abstractmethod
-    def take(self) -> "Struct | AnswerUnderWay | None":
-        """The answer after `changed`, once, or what gives it later; None if a task has to await it.
-        Raises as `GroupApis.answer`."""
+    def take(self) -> Struct | None:
+        """The answer after `changed`, once; None if a task has to await it. Raises as
+        `GroupApis.answer`."""
 
     @abstractmethod
     def abandon(self) -> None:

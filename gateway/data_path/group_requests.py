@@ -257,12 +257,7 @@ class GroupRequests:
         rest: Begun | None
         try:
             response = self._context.run(pending.take)
-            if isinstance(response, AnswerUnderWay):
-                if response.watch(partial(self._go_on, request, response)):
-                    self._under_way = response
-                    return
-                rest = partial(self._finish, request, response)
-            elif response is None:
+            if response is None:
                 rest = partial(self._finish, request, pending)
             else:
                 self._note_time(request, trio.current_time())

@@ -5,7 +5,7 @@ The gateway sends an operation that needs the permission and has no effect, and 
 (`gateway.data_path.grants`).
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
 import trio
@@ -71,15 +71,6 @@ def is_known_to_be_allowed(request: GroupRequest, message: GroupMessage) -> bool
         if not request.grants.has(grant, request.at_s):
             return False
     return True
-
-
-def watch_question(
-    request: GroupRequest, message: GroupMessage, answered: Callable[[], None]
-) -> bool:
-    """Have `answered` called once another client has its answer to what has to be asked before this
-    request. False if nobody is asking."""
-    unknown = _list_unknown(request.grants, _list_needed(message))
-    return request.grants.watch(unknown, request.node_id, answered)
 
 
 async def why_refused(request: GroupRequest, message: GroupMessage) -> ErrorCode:

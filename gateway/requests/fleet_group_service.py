@@ -9,12 +9,7 @@ from functools import partial
 from typing import Any, cast
 
 from gateway.data_path.errors import ConnectionAbandoned
-from gateway.data_path.group_apis import (
-    AnswerUnderWay,
-    CommitUnderWay,
-    GroupRequest,
-    LazyAnswer,
-)
+from gateway.data_path.group_apis import CommitUnderWay, GroupRequest, LazyAnswer
 from gateway.fleet.coordinator_nodes import answer_for_nodes, ask_brokers, name_owners
 from gateway.fleet.member import FleetMember
 from gateway.fleet.seated_member import FLEET_CLIENT_ID
@@ -23,7 +18,7 @@ from gateway.hosting.answers import GroupApi, RefusalReason, code_for
 from gateway.requests.config_apis import refuse_configs
 from gateway.requests.group_batches import BATCHES, CONFIGS, Batch, Configs
 from gateway.requests.group_service import GroupService
-from gateway.requests.messages import GroupMessage, MemberMessage
+from gateway.requests.messages import GroupMessage
 from gateway.requests.offset_fetch import without_private
 from gateway.requests.offset_fetch_shapes import (
     FIRST_VERSION_WITH_BATCHES,
@@ -173,17 +168,9 @@ class FleetGroupService(GroupService):
         self.answers.note(answer)
         return answer
 
-    def answer_unquestioned(
-        self, request: GroupRequest, message: MemberMessage
-    ) -> Struct | AnswerUnderWay | None:
-        """See `GroupService`."""
-        is_here = self._member.serves(message.group_id)  # or it was given up meanwhile
-        return super().answer_unquestioned(request, message) if is_here else None
-
-    async def check_and_answer(self, request: GroupRequest) -> Struct:
-        """See `GroupService`."""
+    async def _check_and_answer(self, request: GroupRequest) -> Struct:
         try:
-            return await super().check_and_answer(request)
+            return await super()._check_and_answer(request)
         except GroupRefused:  # the group was given up meanwhile
             if not isinstance(request.message, GroupMessage):
                 raise  # to `_answer_here`

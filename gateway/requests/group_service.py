@@ -28,7 +28,7 @@ from gateway.observers.counts import AnswerCounts
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.quotas.shares import ShareRule
 from gateway.requests.admin_apis import AdminApis
-from gateway.requests.authorization import is_known_to_be_allowed, watch_question, why_refused
+from gateway.requests.authorization import is_known_to_be_allowed, why_refused
 from gateway.requests.commit_parts import join_answers
 from gateway.requests.commit_topic_ids import (
     FIRST_VERSION_WITH_TOPIC_IDS,
@@ -130,28 +130,14 @@ class GroupService:
                 member_id=message.member_id,
                 calls_within_ms=request.calls_within_ms,
             )
-        if not isinstance(message, MemberMessage):
-            return LazyAnswer(partial(self.check_and_answer, request))
-        if not self._has_no_question(request, message):
-            return _Questioned(self, request, message)
-        answer = self._members.answer(request, message)
-        if isinstance(answer, Struct):
-            return self._note_answer(request, answer)
-        if isinstance(answer, PendingRequest):
-            return _UnderWay(self, answer)
-        return LazyAnswer(partial(self._later, request, answer))
-
-    def answer_unquestioned(
-        self, request: GroupRequest, message: MemberMessage
-    ) -> Struct | AnswerUnderWay | None:
-        """The answer to a request that has waited for a permission, or what gives it later. None if
-        it takes a task."""
-        if not self._has_no_question(request, message):
-            return None
-        answer = self._members.answer(request, message)
-        if isinstance(answer, Struct):
-            return self.noted_after(request, answer)
-        return _UnderWay(self, answer) if isinstance(answer, PendingRequest) else None
+        if isinstance(message, MemberMessage) and self._has_no_question(request, message):
+            answer = self._members.answer(request, message)
+            if isinstance(answer, Struct):
+                return self._note_answer(request, answer)
+            if isinstance(answer, PendingRequest):
+                return _UnderWay(self, answer)
+            return LazyAnswer(partial(self._later, request, answer))
+        return LazyAnswer(partial(self._check_and_answer, request))
 
     def note_recalled(self, answer: Struct) -> None:
         """See `GroupApis`."""
@@ -167,7 +153,7 @@ class GroupService:
             self._regexes.has_one(message) or (joins and self._defective.is_concerned(message))
         )
 
-    async def check_and_answer(self, request: GroupRequest) -> Struct:
+    async def _check_and_answer(self, request: GroupRequest) -> Struct:
         """The answer, after the cluster has been asked what the client may do."""
         if request.names_unwritable:
             return self._refused_for_its_names(request)
@@ -270,7 +256,7 @@ class GroupService:
         cluster gets them without a wait in between."""
         group_ids = {cast(OffsetCommitRequest, request.message).group_id for request in requests}
         if len(group_ids) > 1 or any(request.names_unwritable for request in requests):
-            return [await self.check_and_answer(request) for request in requests]
+            return [await self._check_and_answer(request) for request in requests]
         try:
             if refused := await self._refuse_unauthorized(requests):
                 return refused
@@ -469,38 +455,6 @@ class _UnderWay(AnswerUnderWay):
 
     def abandon(self) -> None:
         self._pending.driver.abandon(self._pending.call)
-
-
-class _Questioned(AnswerUnderWay):
-    """The answer to a member that may need a permission first: another client may be asking for it
-    already."""
-
-    __slots__ = ("_changed", "_message", "_request", "_service")
-
-    def __init__(
-        self, service: GroupService, request: GroupRequest, message: MemberMessage
-    ) -> None:
-        self._service = service
-        self._request, self._message = request, message
-        self._changed: Callable[[], None] | None = None
-
-    def __await__(self) -> Generator[Any, None, Struct]:
-        return self._service.check_and_answer(self._request).__await__()
-
-    def watch(self, changed: Callable[[], None]) -> bool:
-        self._changed = changed
-        return watch_question(self._request, self._message, self._tell)
-
-    def _tell(self) -> None:
-        if self._changed is not None:
-            self._changed()
-
-    def take(self) -> Struct | AnswerUnderWay:
-        # If it is still not known, the client waits for the next question, or asks itself.
-        return self._service.answer_unquestioned(self._request, self._message) or self
-
-    def abandon(self) -> None:
-        self._changed = None
 
 
 def _leaver_id(message: LeaveGroupRequest | ConsumerGroupHeartbeatRequest) -> str:

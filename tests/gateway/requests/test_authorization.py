@@ -3,7 +3,6 @@
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import trio
@@ -18,11 +17,9 @@ from gateway.cluster.sasl import Credentials
 from gateway.cluster.secret import Secret
 from gateway.security import Security
 from kafka_codecs.apis import ApiKey
-from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader
 from kafka_codecs.heartbeat import HeartbeatRequest
-from kafka_codecs.metadata import MetadataRequest
 from kafka_codecs.sasl_authenticate import SaslAuthenticateResponse
 from kafka_codecs.sasl_handshake import SaslHandshakeResponse
 from tests.support.commits import codes_of, transactional_commit_of
@@ -124,16 +121,11 @@ class HeldBroker(GuardedBroker):
     """Answers questions when the test allows it."""
 
     go_on: trio.Event = field(default_factory=trio.Event)
-    count_topic_questions: int = 0
 
     async def _heartbeat(self, request: HeartbeatRequest) -> Any:
         response = await GuardedBroker._heartbeat(self, request)
         await self.go_on.wait()
         return response
-
-    def _describe_topics(self, request: MetadataRequest) -> Struct:
-        self.count_topic_questions += request.include_topic_authorized_operations
-        return GuardedBroker._describe_topics(self, request)
 
 
 @pytest.mark.parametrize(
@@ -161,39 +153,6 @@ async def test_clients_that_come_together_ask_once(
         assert len(broker.questions) == count_questions
         is_refused = read_code == READ_REFUSED
         assert codes == [READ_REFUSED if is_refused else ErrorCode.UNKNOWN_MEMBER_ID] * 3
-
-
-async def test_clients_wait_without_tasks_for_what_another_one_asks() -> None:
-    """Thousands may come back together. One of them goes meanwhile."""
-    broker = HeldBroker()
-    async with offset_stage(broker) as stage, AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(stage.another_client()) for _ in range(6)]
-        codes: list[int] = []
-        leaving = trio.CancelScope()
-
-        async def beat(client: GroupClient) -> None:
-            codes.append((await client.native(f"{uuid4()}", topics=("numbers",))).error_code)
-
-        async def leave(client: GroupClient) -> None:
-            with leaving:
-                await beat(client)
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(beat, clients[0])
-            await until(lambda: broker.questions)
-            await trio.testing.wait_all_tasks_blocked(0.001)
-            before = trio.lowlevel.current_statistics().tasks_living
-            nursery.start_soon(leave, clients[1])
-            for client in clients[2:]:
-                nursery.start_soon(beat, client)
-            await trio.testing.wait_all_tasks_blocked(0.001)
-            own = len(clients) - 1
-            assert trio.lowlevel.current_statistics().tasks_living == before + own
-            leaving.cancel()
-            await trio.testing.wait_all_tasks_blocked(0.001)
-            broker.go_on.set()
-        assert codes == [ErrorCode.NONE] * own
-        assert broker.count_topic_questions == 1
 
 
 async def test_a_topic_that_the_client_may_not_describe_refuses_the_heartbeat() -> None:
