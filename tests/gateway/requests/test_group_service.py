@@ -687,7 +687,7 @@ async def test_an_answer_begins_when_it_is_awaited(is_allowed: bool) -> None:
     service = SimpleNamespace(
         _has_no_question=lambda *_of: is_allowed,
         _members=SimpleNamespace(answer=ask_members),
-        check_and_answer=answer,
+        _check_and_answer=answer,
         _later=partial(GroupService._later, cast(GroupService, SimpleNamespace())),
     )
     with warnings.catch_warnings(record=True) as warned:
