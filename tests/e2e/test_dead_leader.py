@@ -12,7 +12,7 @@ from tests.support.clients import Client
 from tests.support.group_client import find_coordinator
 from tests.support.group_stage import GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.releases import on_release
+from tests.support.releases import on_first_release
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -33,7 +33,7 @@ async def kill_leader(kafka: KafkaCluster, group: GroupStage) -> None:
     await kafka.brokers[leader].kill()
 
 
-@on_release("3.9", "_three_brokers")
+@on_first_release("_three_brokers")
 @pytest.mark.parametrize("client", CLIENTS, ids=str)
 async def test_partitions_of_a_dead_leader_are_consumed_and_produced_to(
     three_brokers: KafkaCluster, client: Client, tmp_path: Path

@@ -18,7 +18,7 @@ from kafka_codecs.apis import ApiKey
 from tests.support.gateway import QUICK, Gateway, whole_gateway
 from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
-from tests.support.releases import on_release, with_new_protocol
+from tests.support.releases import on_first_release, with_new_protocol
 from tests.support.until import until, until_answered
 from tests.support.wire_recorder import WireRecorder, addresses_in, recorded
 
@@ -128,7 +128,7 @@ async def recorded_gateway(
     assert {ApiKey.METADATA, ApiKey.FIND_COORDINATOR, ApiKey.PRODUCE, ApiKey.FETCH} <= keys
 
 
-@on_release("3.9", "_three_brokers")
+@on_first_release("_three_brokers")
 async def test_clients_follow_leaders_and_coordinators(three_brokers: KafkaCluster) -> None:
     """A broker is killed, another one is stopped, and both return."""
     topic = fresh_group("leaders")

@@ -13,7 +13,7 @@ from tests.support.clients import Client
 from tests.support.group_client import find_coordinator
 from tests.support.group_stage import GroupStage, on_kafka, open_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.releases import on_release, with_new_protocol
+from tests.support.releases import on_first_release, with_new_protocol
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -81,7 +81,7 @@ async def test_the_coordinator_is_killed_during_a_roll(
         await group.end()
 
 
-@on_release("3.9", "_three_brokers")
+@on_first_release("_three_brokers")
 async def test_a_group_survives_an_outage_of_the_whole_cluster(
     three_brokers: KafkaCluster, tmp_path: Path
 ) -> None:
@@ -109,7 +109,7 @@ async def test_a_group_survives_an_outage_of_the_whole_cluster(
         await group.end()
 
 
-@on_release("3.9", "_three_brokers")
+@on_first_release("_three_brokers")
 async def test_the_coordinator_hangs(three_brokers: KafkaCluster, tmp_path: Path) -> None:
     """Its connections stay open without answers, and the cluster chooses another coordinator."""
     async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:

@@ -74,6 +74,11 @@ def on_release(release: str, fixture: str = "kafka") -> pytest.MarkDecorator:
     return _on((release,), fixture)
 
 
+def on_first_release(fixture: str) -> pytest.MarkDecorator:
+    """Run a slow test of what does not depend on the release on the first one of this run."""
+    return _on(CHOSEN[:1], fixture)
+
+
 def in_turn(names: str, *cases: Sequence[object]) -> pytest.MarkDecorator:
     """Play each case of a slow test on one of the releases, in turn: all cases and all releases are
     played, and `poe releases` plays every case on every release."""
