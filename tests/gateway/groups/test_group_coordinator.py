@@ -110,7 +110,7 @@ async def test_a_gateway_that_may_have_lost_its_log_moves_nothing() -> None:
     log.may_answer = False
     brokers = Brokers([])
     (failed,) = await ask(brokers, [MOVE], log)
-    assert failed == Failed(MOVE, "another gateway may go on with the adoption")
+    assert failed == Failed(MOVE, "another gateway may continue the adoption")
     assert brokers.look_ups == 0
 
 

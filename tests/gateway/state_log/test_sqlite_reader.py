@@ -99,7 +99,7 @@ async def test_another_log_in_its_place_is_refused(tmp_path: Path) -> None:
             await log.append(folder.name, [epoch(1)])
     shutil.copy(there / "state.sqlite", here / "state.sqlite")
     line = await refusal(here)
-    assert "state.sqlite-mark beside it belongs to another log" in line
+    assert "state.sqlite-mark next to it belongs to another log" in line
     assert f"remove {here / 'state.sqlite-mark'}" in line
     (here / "state.sqlite-mark").unlink()
     assert await stored_groups(here) == {"there": (epoch(1),)}
