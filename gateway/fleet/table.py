@@ -76,7 +76,7 @@ class Seat(_Value):
 
     @property
     def label(self) -> str:
-        """Its name and address, for people."""
+        """The name and address of the gateway, for people."""
         return f"{self.name} at {self.address.host}:{self.address.port}"
 
 

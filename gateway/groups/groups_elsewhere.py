@@ -37,7 +37,7 @@ class GroupElsewhere:
     """A group that a gateway on another machine has, as that one lists it."""
 
     gateway: str
-    """Its name and address."""
+    """The name and address of the gateway that has the group."""
     type: Literal["classic", "consumer"] | None
     state: str
 
@@ -132,5 +132,5 @@ class GroupsElsewhere:
 
 
 def _type_of(group: ListedGroup) -> Literal["classic", "consumer"] | None:
-    """Its protocol; None if the gateway has not said it."""
+    """The protocol of a group; None if the gateway has not said it."""
     return _GROUP_TYPES.get(group.group_type.lower())

@@ -135,7 +135,7 @@ def test_a_client_that_lacks_an_answer_follows_none(*, lacks_answer: bool) -> No
 
 @pytest.mark.parametrize("has_to_be_loaded", [False, True])
 def test_a_group_that_has_to_be_loaded_is_asked_without_a_task(*, has_to_be_loaded: bool) -> None:
-    """As one that is in memory. Thousands of its members may come back together."""
+    """A group in memory is asked so, too. Thousands of its members may come back together."""
     asked: list[Call] = []
     driver = SimpleNamespace(begin=asked.append)
     drivers = SimpleNamespace(
