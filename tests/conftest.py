@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 import structlog
+import trio
+from trio._core._run import GLOBAL_RUN_CONTEXT
 from xdist.remote import Producer
 
 from tests.support.garbage import OBJECTS_PER_COLLECTION
@@ -126,6 +128,14 @@ def pytest_runtest_call() -> Generator[None, object, object]:
     except BaseExceptionGroup as group:
         raise_broken(group)
         raise
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:
+    """Forget the Trio run of a test that ran out of time: all later tests of the worker would fail,
+    because one is under way."""
+    if call.excinfo is not None and trio.lowlevel.in_trio_run():
+        vars(GLOBAL_RUN_CONTEXT).clear()
 
 
 @pytest.hookimpl(trylast=True)
