@@ -14,7 +14,7 @@ EXHAUSTED = {
     **{
         "compute": 3_000,
         "adopt-restart": 38_000,
-        "release-restart": 10_000,
+        "release-restart": 9_300,
     },
     **{"release-setting": 8_500, "release-native-setting": 900},
     **{"adopt": 14_000, "release": 11_000, "release-native": 10_000, "release-librdkafka": 5_500},
