@@ -46,6 +46,9 @@ hypothesis.settings.register_profile("groupferry", deadline=None, max_examples=e
 hypothesis.settings.load_profile("groupferry")
 
 SPARK_TIMEOUT_S = 600
+KAFKA_TIMEOUT_S = 400
+"""The first test of a run that needs a release has its brokers started and its clients compiled,
+while three other workers do the same."""
 RERUNS = 3
 """How often a failed test with real brokers is repeated. Brokers, clients and gateway have their
 own timers and share the cores with other tests; a defect fails every time. Pytest's summary shows
@@ -85,9 +88,9 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, object, object]:
     """Mark tests that need the extra `pipeline`, or the fixture `spark`, before `-m` selects,
-    and allow them the time in which a JVM starts on a busy machine. Allow tests with real brokers a
-    repetition. Leave slow tests to one release each, and some cases to another day. Once pytest has
-    sorted the tests, put slow ones first."""
+    and allow them the time in which a JVM starts on a busy machine, as tests with real brokers.
+    Allow the latter a repetition. Leave slow tests to one release each, and some cases to another
+    day. Once pytest has sorted the tests, put slow ones first."""
     selections = [left_to_another_release]
     if IS_DAILY or (is_whole_suite(config) and CHOSEN != RELEASES):
         selections.append(left_to_another_turn)
@@ -102,6 +105,8 @@ def pytest_collection_modifyitems(
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
         if item.get_closest_marker("kafka"):
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(KAFKA_TIMEOUT_S))
             item.add_marker(pytest.mark.flaky(reruns=RERUNS, rerun_except=PromiseBroken.__name__))
     done = yield
     if hasattr(config, "workerinput"):
