@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +142,7 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:
     because one is under way."""
     if call.excinfo is not None and trio.lowlevel.in_trio_run():
         vars(GLOBAL_RUN_CONTEXT).clear()
+        signal.set_wakeup_fd(-1)  # the next run would restore this one's
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,7 +1,7 @@
 """The groups of gateways on other machines, for operators who look at the list of all groups.
 
 Each gateway is asked at its coordinator nodes by ListGroups, with the gateway's own user, and names
-the groups that it knows (`FleetGroupService`). Nobody is asked unless an operator looks.
+the groups that it knows (`FleetGroupService`). None is asked unless an operator looks.
 """
 
 from collections.abc import Callable, Collection, Mapping

@@ -80,8 +80,8 @@ ENDING = "the gateway is shutting down"
 
 
 class CallStages:
-    """Moves each call on until it waits for something: a look at the cluster, the log, the anchor,
-    or the end of a move."""
+    """Moves each call on until it waits for something: a lookup in the cluster, the log, the
+    anchor, or the end of a move."""
 
     def __init__(self, parts: GroupParts, move: Move) -> None:
         self.by_token: dict[Token, Call] = {}
@@ -90,11 +90,11 @@ class CallStages:
         """The calls that wait, in the order in which they began to: the first one to join leads the
         group."""
         self.is_looking = False
-        """Whether a look at the cluster is under way: one at a time, for all that wait for one."""
+        """Whether a lookup in the cluster is under way: one at a time, for all that wait."""
         self._is_look_of_anchor = False
         """Whether it began after the anchor had asked for it."""
         self._found: LookupOutcome | None = None
-        """What the latest look has found."""
+        """What the latest lookup has found."""
         self._limits: list[tuple[int, Token]] = []
         """A heap of the times when calls stop waiting."""
         self._held_joins: dict[str, Call] = {}
@@ -137,7 +137,7 @@ class CallStages:
         self._has_looked = True
 
     def on_look(self, outcome: LookupOutcome) -> None:
-        """A look at the cluster has ended."""
+        """A lookup in the cluster has ended."""
         self._found = outcome
         for call in self.by_token.values():
             call.has_look = True
@@ -702,12 +702,12 @@ class CallStages:
             heapq.heappush(self._limits, (call.give_up_ms, call.token))
 
     def wait_for_look(self, call: Call) -> None:
-        """Wait for a look at the cluster, which begins now unless one is under way."""
+        """Wait for a lookup in the cluster, which begins now unless one is under way."""
         self.wait(call)
         self.begin_look()
 
     def begin_look(self) -> None:
-        """Look at the cluster, unless a look is under way."""
+        """Begin a lookup in the cluster unless one is under way."""
         if not self.is_looking:
             self.is_looking, self._is_look_of_anchor = True, self._anchor.wants_look
             self._effects.append(Look())

@@ -81,7 +81,7 @@ def scope(nodeid: str) -> str:
 
 
 def is_whole_suite(config: pytest.Config) -> bool:
-    """Whether nobody has named files to test, as in the README's command."""
+    """Whether the command names no files to test, as in the README."""
     return config.args_source is pytest.Config.ArgsSource.TESTPATHS
 
 

@@ -108,7 +108,7 @@ def test_a_machine_serves_its_brokers_as_long_as_one_of_its_processes_stays() ->
 
 
 def test_a_gateway_is_seen_since_its_process_came() -> None:
-    """Another process of its name begins anew, and one that has gone is forgotten."""
+    """A new process of the same gateway counts from its own start. What has gone is forgotten."""
     first, second = seat(0), seat(1)
     view = member(first, second)
     others = [second.model_copy(update={"stamp": stamp}) for stamp in ("old-1", "old-2", "new-1")]
