@@ -63,11 +63,26 @@ class Careless(Client):
         lost: Callable[[], None],
         positions: dict[Partition, int] | None = None,
     ) -> None:
-        """Send a request, perhaps twice. The second answer is ignored."""
-        super().ask(request, heard, lost, positions)
+        """Send a request, perhaps twice. The first answer counts, whichever request it is for: a
+        client that ignored the second would not have heard what its connection has delivered."""
+        under_way, is_heard = 1, False
+
+        def hear_first(answer: Answer) -> None:
+            nonlocal is_heard
+            if not is_heard:
+                is_heard = True
+                heard(answer)
+
+        def lose_last() -> None:
+            nonlocal under_way
+            under_way -= 1
+            if not (under_way or is_heard):
+                lost()
+
+        super().ask(request, hear_first, lose_last, positions)
         if isinstance(request, REPEATED) and self.world.chance(REPEAT_RATE):
-            again = replace(request, token=self.token())
-            super().ask(again, lambda _answer: None, lambda: None, positions)
+            under_way += 1
+            super().ask(replace(request, token=self.token()), hear_first, lose_last, positions)
 
     def _late_ms(self) -> int:
         return self.world.between(0, LATE_MS_MAX)

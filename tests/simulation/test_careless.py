@@ -9,10 +9,13 @@ from coordinator.interface.events import (
     JoinGroupReceived,
     OffsetCommitReceived,
 )
-from coordinator.interface.replies import HeartbeatReply
+from coordinator.interface.replies import ConsumerHeartbeatReply, HeartbeatReply
+from coordinator.interface.topics import Topics
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation import careless
 from tests.simulation.careless import CarelessClassic, CarelessNative
+from tests.simulation.driver import Answer
+from tests.simulation.network import Ask
 from tests.simulation.stage import Stage
 
 
@@ -89,6 +92,31 @@ def test_requests_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
         sent = [what for _, who, what in stage.world.transcript if who == "n1"]
         first, again = [request for request in sent if isinstance(request, kind)][:2]
         assert replace(first, token=again.token) == again
+
+
+def test_the_answer_to_the_repetition_counts_if_the_other_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What arrives on the connection, the client has heard (seed 95000025)."""
+    monkeypatch.setattr(careless, "REPEAT_RATE", 1.0)
+    stage = Stage()
+    client = stage.misbehaving(CarelessNative, "n1")
+    asks: list[Ask] = []
+    monkeypatch.setattr(client._line, "send", asks.append)
+    heard: list[Answer] = []
+    losses: list[str] = []
+    client.ask(client._heartbeat(0), heard.append, lambda: losses.append("all"))
+    first, repetition = asks
+    answer = Answer(reply=ConsumerHeartbeatReply(), at_ms=0, topics=Topics())
+    first.lost()
+    repetition.heard(answer)
+    assert heard == [answer]
+    assert not losses
+    client.ask(client._heartbeat(0), heard.append, lambda: losses.append("all"))
+    for ask in asks[2:]:
+        ask.lost()
+    assert heard == [answer]
+    assert losses == ["all"]
 
 
 def test_a_process_returns_with_the_member_id_of_a_dead_one() -> None:
