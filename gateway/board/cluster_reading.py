@@ -17,7 +17,7 @@ from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.groups.readiness import foreign_kind_of
 from gateway.hosting.adoptable import describe_silence, is_behind, silence_ms
 from gateway.hosting.forwarded import STABLE, WatchedGroup, WatchedMember
-from gateway.hosting.standing import LiveMembers, NoMembers, OtherGroupType
+from gateway.hosting.lookup_outcome import LiveMembers, NoMembers, OtherGroupType
 from kafka_codecs.consumer_group_describe import Assignment, Member, MemberType
 from kafka_codecs.consumer_group_describe import DescribedGroup as ConsumerGroup
 

@@ -20,7 +20,7 @@ from gateway.cluster.cluster import Cluster
 from gateway.cluster.errors import UpstreamError, UpstreamRefused
 from gateway.commands.offset_target import Target
 from gateway.groups.cluster_group_reader import ClusterGroupReader
-from gateway.hosting.standing import BrokerTooOld, LookupFailed, NoMembers
+from gateway.hosting.lookup_outcome import BrokerTooOld, LookupFailed, NoMembers
 from gateway.readable import escape
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode, name_of

@@ -1,4 +1,4 @@
-"""Asks the cluster who is in a group. `gateway.hosting.standing` decides what follows from it."""
+"""Asks the cluster who is in a group. `gateway/hosting/group_routing.py` decides what follows."""
 
 import contextlib
 from collections import defaultdict
@@ -10,7 +10,7 @@ from gateway.cluster.cluster import Cluster
 from gateway.cluster.embedded import is_embedded
 from gateway.cluster.errors import UpstreamError
 from gateway.hosting import identity
-from gateway.hosting.standing import (
+from gateway.hosting.lookup_outcome import (
     BrokerTooOld,
     LiveMembers,
     LookupFailed,

@@ -8,7 +8,7 @@ from gateway.events.group_events import ClusterMembersSeen
 from gateway.events.member_events import MemberSnapshot, Partitions
 from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.hosting.forwarded import STABLE, WatchedGroup, WatchedMember
-from gateway.hosting.standing import LiveMembers
+from gateway.hosting.lookup_outcome import LiveMembers
 from kafka_codecs.consumer_group_describe import DescribedGroup, MemberType
 
 

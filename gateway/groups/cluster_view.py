@@ -9,7 +9,8 @@ from gateway.groups.clock import Clock
 from gateway.groups.cluster_group_reader import ClusterGroupReader
 from gateway.hosting.forwarded import WatchedGroups
 from gateway.hosting.group import watch_occupants
-from gateway.hosting.standing import LookupFailed, LookupOutcome, RoutingDecision
+from gateway.hosting.group_routing import RoutingDecision
+from gateway.hosting.lookup_outcome import LookupFailed, LookupOutcome
 from gateway.hosting.states import Mode
 
 FRESH_FOR_MS = 3_000

@@ -32,9 +32,9 @@ from gateway.hosting.calls import (
     Unanswerable,
 )
 from gateway.hosting.group import HostedGroup
+from gateway.hosting.group_routing import GroupRouting
 from gateway.hosting.inputs import Ending, Resumed
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import Standing
 from gateway.hosting.states import LogPhase
 from gateway.quotas.quota_cache import QuotaCache
 from gateway.quotas.quota_key import QuotaKey
@@ -42,7 +42,7 @@ from gateway.state_log.log import StateLogError
 from kafka_codecs.describe_groups import DescribedGroup
 
 REMEMBERED_MAX = 10_000
-"""Groups whose standing in the cluster is remembered."""
+"""Groups whose routing in the cluster is remembered."""
 SPREAD = 0.2
 """Random share of the interval between an anchor's heartbeats."""
 
@@ -78,7 +78,7 @@ class GroupDrivers:
         self._state_log = services.state_log
         self._clock = services.clock
         self.by_id: dict[str, GroupDriver] = {}
-        self.standings: QuotaCache[str, Standing] = QuotaCache(REMEMBERED_MAX, rules.names)
+        self.routings: QuotaCache[str, GroupRouting] = QuotaCache(REMEMBERED_MAX, rules.names)
         """What the cluster has said of groups without a driver."""
         self.idle: dict[str, IdleGroup] = {}
         """Hosted groups of the log that an operator has looked at. Only a driver changes a group,
@@ -147,15 +147,15 @@ class GroupDrivers:
 
     def is_ours(self, description: DescribedGroup) -> bool:
         """Whether the group's only member in the cluster is an anchor with our state log."""
-        return self.get_standing(description.group_id).is_ours(description)
+        return self.get_routing(description.group_id).is_ours(description)
 
     def belongs_to_cluster(self, group_id: str) -> bool:
         """Whether the cluster answers for the group, as far as known."""
-        return not self.may_be_live(group_id) and self.get_standing(group_id).is_forwarded
+        return not self.may_be_live(group_id) and self.get_routing(group_id).is_forwarded
 
     def is_adopted(self, group_id: str) -> bool:
         """Whether the group is hosted also while it is empty, until an operator releases it."""
-        return self.get_standing(group_id).is_adopted
+        return self.get_routing(group_id).is_adopted
 
     def needs_driver(self, group_id: str) -> bool:
         """Whether anything of the group is in memory, or has to be loaded."""
@@ -212,7 +212,7 @@ class GroupDrivers:
                 raise GroupRefused(cause, "another process of the gateway has the group")
             self.idle.pop(group_id, None)
             group = HostedGroup(
-                self.remember_standing(group_id, owner),
+                self.remember_routing(group_id, owner),
                 spread=random.uniform(1 - SPREAD, 1 + SPREAD),  # noqa: S311
             )
             driver = GroupDriver(
@@ -238,8 +238,8 @@ class GroupDrivers:
             self.by_id.pop(group_id).close()
         for group_id in tuple(filter(concerns, self.idle)):
             del self.idle[group_id]
-        for group_id in tuple(filter(concerns, self.standings)):
-            self.standings.pop(group_id)
+        for group_id in tuple(filter(concerns, self.routings)):
+            self.routings.pop(group_id)
         for names in (rules.adopted, rules.released, rules.adopting):
             names.difference_update([name for name in names if concerns(name)])
 
@@ -251,19 +251,19 @@ class GroupDrivers:
         if not self.is_ending:
             self.by_id.pop(group_id, None)
 
-    def get_standing(self, group_id: str) -> Standing:
+    def get_routing(self, group_id: str) -> GroupRouting:
         """What is known of a group in the cluster."""
         if (driver := self.by_id.get(group_id)) is not None:
-            return driver.group.standing
-        return self.standings.get(group_id) or Standing(group_id, self._rules)
+            return driver.group.routing
+        return self.routings.get(group_id) or GroupRouting(group_id, self._rules)
 
-    def remember_standing(self, group_id: str, owner: QuotaKey | None) -> Standing:
+    def remember_routing(self, group_id: str, owner: QuotaKey | None) -> GroupRouting:
         """What is known of a group in the cluster, remembered from now on. If there are too many,
         the oldest is forgotten, and looked up again when needed."""
-        standing = self.get_standing(group_id)
+        routing = self.get_routing(group_id)
         if group_id not in self.by_id:
-            self.standings.put(group_id, standing, owner)
-        return standing
+            self.routings.put(group_id, routing, owner)
+        return routing
 
     def has_room(self, group_id: str) -> bool:
         """A group that is about to change its coordinator needs no room: until it has, the cluster

@@ -18,6 +18,13 @@ from gateway.groups.group_work import Services
 from gateway.groups.members_away import MembersAway
 from gateway.groups.new_protocol import new_protocol_of
 from gateway.hosting.adoptable import HOSTED_ALREADY, why_not_found
+from gateway.hosting.lookup_outcome import (
+    LiveMembers,
+    LookupFailed,
+    LookupOutcome,
+    NoMembers,
+    foreign_kind,
+)
 from gateway.hosting.move_requests import (
     AdoptionOutcome,
     AdoptRequest,
@@ -27,13 +34,6 @@ from gateway.hosting.move_requests import (
 )
 from gateway.hosting.release import why_not_released
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import (
-    LiveMembers,
-    LookupFailed,
-    LookupOutcome,
-    NoMembers,
-    foreign_kind,
-)
 from kafka_codecs.describe_groups import DescribedGroup
 
 ADOPTION_TIMEOUT_S = 30.0
@@ -122,7 +122,7 @@ class GroupOrders:
                 return AdoptionOutcome.refuse(group_id, refused.reason)
             if reply.error:
                 return AdoptionOutcome.refuse(group_id, f"{reply.reason}: try again")
-            self._drivers.get_standing(group_id).forget("it was adopted")
+            self._drivers.get_routing(group_id).forget("it was adopted")
         return AdoptionOutcome(group_id=group_id, is_marked=True, is_known=is_known)
 
     async def _is_known(self, group_id: str) -> bool:
@@ -145,7 +145,7 @@ class GroupOrders:
             return ("the gateway is being removed: wait until groupferry remove has ended",)
         if self._rules.adoption == "never":
             return ("as configured (groups_adopt = never): set it to manual, and reload (SIGHUP)",)
-        if self._drivers.get_standing(group_id).is_configured:
+        if self._drivers.get_routing(group_id).is_configured:
             return (
                 "as configured (groups_forward): take the group out of it, and reload (SIGHUP)",
             )
@@ -188,7 +188,7 @@ class GroupOrders:
             return (NO_ANCHORS,)
         if self._drivers.is_moving(group_id):
             return ()  # the request joins a release that is under way
-        if self._drivers.get_standing(group_id).is_released:
+        if self._drivers.get_routing(group_id).is_released:
             return ("it has been released already: nothing to do",)
         if self._drivers.belongs_to_cluster(group_id) and not self._drivers.is_adopted(group_id):
             return ("the cluster serves it already: nothing to do",)

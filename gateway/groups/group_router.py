@@ -34,11 +34,12 @@ from gateway.hosting.calls import (
 from gateway.hosting.effects import EmitNow, Log, refusal_line
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group import watch_occupants
+from gateway.hosting.group_routing import HERE, MOVING, RoutingDecision
 from gateway.hosting.inputs import MoveRequested, Relayed
+from gateway.hosting.lookup_outcome import LookupOutcome
 from gateway.hosting.move_requests import ReleaseRequest
 from gateway.hosting.routes import answer_elsewhere
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import HERE, MOVING, LookupOutcome, RoutingDecision
 from gateway.hosting.states import Mode
 from gateway.quotas.quota_key import QuotaKey
 from gateway.state_log.log import StateLogError
@@ -122,9 +123,9 @@ class GroupRouter:
 
     def _may_adopt(self, group_id: str, answer: Struct) -> bool:
         """Whether this answer may be a reason to adopt the group."""
-        standing = self._drivers.get_standing(group_id)
-        is_reason = group_id not in self._drivers.unresumed and standing.invites_adoption(answer)
-        return is_reason and standing.may_be_adopted(self._clock.now_ms())
+        routing = self._drivers.get_routing(group_id)
+        is_reason = group_id not in self._drivers.unresumed and routing.invites_adoption(answer)
+        return is_reason and routing.may_be_adopted(self._clock.now_ms())
 
     async def decide_from_log(self, group_id: str, make: MakeRequest) -> Reply | None:
         """The engine's reply for a group that is not in memory and has no members in the log, at
@@ -209,7 +210,7 @@ class GroupRouter:
             return HERE
         if self._drivers.is_moving(group_id):
             return MOVING
-        return self._drivers.remember_standing(group_id, owner).lately(self._clock.now_ms())
+        return self._drivers.remember_routing(group_id, owner).recent_decision(self._clock.now_ms())
 
     def decide_on(
         self, group_id: str, outcome: LookupOutcome, owner: QuotaKey | None
@@ -218,13 +219,13 @@ class GroupRouter:
             return HERE
         if self._drivers.is_moving(group_id):
             return MOVING
-        standing = self._drivers.remember_standing(group_id, owner)
-        decision = standing.take(
+        routing = self._drivers.remember_routing(group_id, owner)
+        decision = routing.take(
             outcome, self._clock.now_ms(), is_held=self._drivers.is_held(group_id)
         )
-        for effect in standing.take_outbox():
+        for effect in routing.take_outbox():
             assert isinstance(effect, Log | EmitNow)
             carry_out_now(effect, group_id, self._journal, owner)
-        if standing.is_left and decision.has_anchor:
+        if routing.is_left and decision.has_anchor:
             self._drivers.driver(group_id, owner).feed(MoveRequested(ReleaseRequest()))
         return decision

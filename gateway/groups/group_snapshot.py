@@ -7,7 +7,7 @@ from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
 from gateway.groups.cluster_view import SeenInCluster
 from gateway.hosting.forwarded import WatchedGroup
-from gateway.hosting.standing import RoutingDecision
+from gateway.hosting.group_routing import RoutingDecision
 from gateway.hosting.states import AdoptionStage, AnchorPhase, ReleaseStage
 
 

@@ -25,8 +25,8 @@ from gateway.groups.cluster_view import ClusterView
 from gateway.groups.group_drivers import GroupDrivers, IdleGroup
 from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.groups.group_work import Services
+from gateway.hosting.group_routing import HERE, GroupRouting, RoutingDecision
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import HERE, RoutingDecision, Standing
 from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode, ReleaseStage
 from gateway.state_log.log import StateLogError
 
@@ -57,8 +57,8 @@ class GroupViews:
     def snapshot(self, group_id: str) -> GroupSnapshot:
         """What is known of a group, known or not, without asking cluster or log."""
         driver = self._drivers.by_id.get(group_id)
-        standing = self._drivers.get_standing(group_id)
-        decision = self._find_shown_decision(group_id, standing)
+        routing = self._drivers.get_routing(group_id)
+        decision = self._find_shown_decision(group_id, routing)
         is_loaded = driver is not None and driver.group.engine.is_loaded
         move = None if driver is None else driver.group.move
         stage = None if move is None else move.stage
@@ -81,25 +81,25 @@ class GroupViews:
             release_obstacle=self._obstacles.get(group_id, ""),
             watched=self._rules.watched.group(group_id),
             in_cluster=in_cluster,
-            is_configured=standing.is_configured,
+            is_configured=routing.is_configured,
             native_session_ms=self._native_session_ms(group_id, state),
             now_ms=self._clock.now_ms(),
         )
 
     def is_forwarded(self, group_id: str) -> bool:
         """Whether the cluster answers for the group, as far as known, and no move is under way."""
-        decision = self._find_shown_decision(group_id, self._drivers.get_standing(group_id))
+        decision = self._find_shown_decision(group_id, self._drivers.get_routing(group_id))
         return self._is_forwarded(group_id, decision)
 
     def _is_forwarded(self, group_id: str, decision: RoutingDecision) -> bool:
         return decision.mode is Mode.FORWARDED and not self._drivers.is_moving(group_id)
 
-    def _find_shown_decision(self, group_id: str, standing: Standing) -> RoutingDecision:
+    def _find_shown_decision(self, group_id: str, routing: GroupRouting) -> RoutingDecision:
         if self._drivers.is_live(group_id):
             return HERE
-        if standing.is_left and standing.decision.mode is Mode.UNKNOWN:
-            return RoutingDecision(Mode.FORWARDED, standing.why_left)
-        return standing.decision
+        if routing.is_left and routing.decision.mode is Mode.UNKNOWN:
+            return RoutingDecision(Mode.FORWARDED, routing.reason_left)
+        return routing.decision
 
     def _policy(self, group_id: str, state: GroupState | None) -> RollMode:
         if state is not None:
@@ -141,10 +141,8 @@ class GroupViews:
         """What equals an earlier mark of the group as long as it is shown in lists as it was then.
         Costs less than to show it. Raises StateLogError."""
         driver = self._drivers.by_id.get(group_id)
-        standing = (
-            self._drivers.standings.get(group_id) if driver is None else driver.group.standing
-        )
-        decision = None if standing is None else self._find_shown_decision(group_id, standing)
+        routing = self._drivers.routings.get(group_id) if driver is None else driver.group.routing
+        decision = None if routing is None else self._find_shown_decision(group_id, routing)
         shown: object = None
         if driver is not None:
             shown = driver.revision
@@ -206,9 +204,7 @@ class GroupViews:
     def ids_here(self) -> Collection[str]:
         """The groups in memory, and the forwarded ones."""
         relayed = (
-            group_id
-            for group_id, standing in self._drivers.standings.items()
-            if standing.is_forwarded
+            group_id for group_id, routing in self._drivers.routings.items() if routing.is_forwarded
         )
         return {*self._drivers.by_id, *relayed}
 

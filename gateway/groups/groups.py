@@ -131,7 +131,7 @@ class Groups:
     def _is_kept_against_setting(self, group_id: str) -> bool:
         """Whether the group is hosted although `groups_forward` leaves it to the cluster."""
         if self.drivers.is_ending or not (
-            self._rules.can_anchor and self.drivers.get_standing(group_id).is_configured
+            self._rules.can_anchor and self.drivers.get_routing(group_id).is_configured
         ):
             return False
         return self.drivers.may_be_live(group_id) or self.drivers.is_adopted(group_id)

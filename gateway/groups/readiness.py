@@ -20,7 +20,7 @@ from coordinator.interface.topics import Topics
 from gateway.events.group_events import Blocker, ReadinessChanged
 from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.hosting.forwarded import WatchedGroup
-from gateway.hosting.standing import LiveMembers, foreign_kind
+from gateway.hosting.lookup_outcome import LiveMembers, foreign_kind
 from gateway.hosting.states import Mode
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.error_codes import ErrorCode

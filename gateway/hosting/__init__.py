@@ -7,7 +7,7 @@ carries its effects out, and reports their results as further inputs.
 All groups share the settings, and what they learn from each other (`rules.py`). The machine
 consists of four smaller ones, which share one list of effects (`group_parts.py`):
 
-- `Standing` (`standing.py`): does the gateway or the cluster coordinate the group? A group with
+- `GroupRouting` (`group_routing.py`): does the gateway or the cluster coordinate the group? A group with
   members in the cluster is forwarded, because its partitions must not have two owners.
 - `LoggedEngine` (`logged_engine.py`): the group's engine, its log, and the batches between them.
   `states.py` lists its phases, from unloaded to writing.

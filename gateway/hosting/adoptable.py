@@ -11,7 +11,7 @@ from coordinator.interface.records import AdoptionState, ClassicGroupMember, Cla
 from gateway.hosting.adoptees import LOCK_MARGIN_MS, guards_session_ms
 from gateway.hosting.forwarded import STABLE, WatchedGroup, WatchedMember
 from gateway.hosting.identity import AnchorJoinMetadata
-from gateway.hosting.standing import (
+from gateway.hosting.lookup_outcome import (
     STREAMS_PROTOCOL,
     BrokerTooOld,
     LiveMembers,

@@ -76,7 +76,7 @@ _ENDING = (Stage.GIVING_BACK, Stage.FORGETTING, Stage.UNDONE, Stage.ADOPTED)
 def may_consider(parts: GroupParts, now_ms: int) -> bool:
     """Whether the gateway may adopt the group by itself now, as far as the relayed requests tell.
     If so, it is not considered again for a while."""
-    routing, rules = parts.standing, parts.rules
+    routing, rules = parts.routing, parts.rules
     if rules.is_removing or not routing.may_be_adopted(now_ms):
         return False
     routing.adopt_from_ms = now_ms + CONSIDER_EVERY_MS
@@ -205,7 +205,7 @@ class Adopting(Moving):
 
     def end(self, now_ms: int) -> AdoptionOutcome:
         """Have the engine serve the group, or leave it to the cluster again."""
-        parts, routing = self._parts, self._parts.standing
+        parts, routing = self._parts, self._parts.routing
         is_adopted = self.stage is Stage.ADOPTED
         self.abort()
         if is_adopted:

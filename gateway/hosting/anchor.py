@@ -13,8 +13,8 @@ from gateway.events.event import Level
 from gateway.events.group_events import GenerationWentBack, GroupTaken
 from gateway.hosting.calls import Commit
 from gateway.hosting.effects import AskCoordinator, Effect, Log
+from gateway.hosting.group_routing import RoutingDecision
 from gateway.hosting.identity import AnchorIds, Gateway
-from gateway.hosting.standing import RoutingDecision
 from gateway.hosting.states import ANCHOR, AnchorPhase, Mode
 from gateway.hosting.upstream_member import (
     HEARTBEAT_INTERVAL_MS,

@@ -50,8 +50,10 @@ from gateway.hosting.calls import (
 from gateway.hosting.commits import STORED, CommitsInFlight
 from gateway.hosting.effects import AnswerClient, Log, Look, refusal_line
 from gateway.hosting.group_parts import GroupParts
+from gateway.hosting.group_routing import RoutingDecision
 from gateway.hosting.identity import NO_IDS, AnchorIds
 from gateway.hosting.logged_engine import Item, StepOfMove
+from gateway.hosting.lookup_outcome import LookupOutcome
 from gateway.hosting.move import Move
 from gateway.hosting.routes import (
     ROUTES,
@@ -61,7 +63,6 @@ from gateway.hosting.routes import (
     Route,
     refusal_by,
 )
-from gateway.hosting.standing import LookupOutcome, RoutingDecision
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Stage
 from kafka_codecs.error_codes import ErrorCode
 
@@ -248,7 +249,7 @@ class CallStages:
             return situation, None
         if self._engine.phase is LogPhase.LOADING:
             return GroupSituation.UNREAD, None
-        decision = self._parts.standing.find_decision(call, now_ms)
+        decision = self._parts.routing.find_decision(call, now_ms)
         if decision is None:
             return GroupSituation.UNKNOWN_TO_US, None
         return SITUATION_OF[decision.mode], decision
@@ -299,7 +300,7 @@ class CallStages:
             self._forward(call, decision)
 
     def _forward(self, call: Call, decision: RoutingDecision | None) -> None:
-        pending_ids = self._parts.standing.pending_ids
+        pending_ids = self._parts.routing.pending_ids
         reply = None if pending_ids is None else pending_ids.answer_repeated(call)
         reason = self._move.why_forwarded if decision is None else decision.reason
         self.answer(call, Forwarded(reason) if reply is None else reply)
@@ -364,8 +365,8 @@ class CallStages:
             return
         if isinstance(event, JoinGroupReceived):
             call.event = replace(event, waited_ms=now_ms - call.asked_ms)
-        standing = self._parts.standing
-        standing.host(standing.decision.reason, self._anchor.held_generation)
+        routing = self._parts.routing
+        routing.host(routing.decision.reason, self._anchor.held_generation)
         self._engine.report_snapshot()
         self._begin(call, now_ms)
 
@@ -570,7 +571,7 @@ class CallStages:
         process left an anchor, first take its place."""
         is_there: bool | None = self._anchor.is_here
         if self._can_anchor and not (is_there or call.has_dropped):
-            is_there = self._parts.standing.is_left_behind(call, now_ms)
+            is_there = self._parts.routing.is_left_behind(call, now_ms)
         if is_there is None:
             self.wait_for_look(call)
         elif not is_there:
@@ -672,7 +673,7 @@ class CallStages:
             self._engine.is_live
             or self._anchor.is_here
             or any(commit.has_member for commit in accepted)
-            or self._parts.standing.is_left_behind(call, now_ms)
+            or self._parts.routing.is_left_behind(call, now_ms)
         )
         if needs_ids is None:
             self.wait_for_look(call)

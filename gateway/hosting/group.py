@@ -48,19 +48,14 @@ from gateway.hosting.effects import (
 )
 from gateway.hosting.forwarded import Client, WatchedGroups
 from gateway.hosting.group_parts import GroupParts
+from gateway.hosting.group_routing import GroupRouting, RoutingDecision
 from gateway.hosting.inputs import Input
 from gateway.hosting.logged_engine import LoggedEngine
+from gateway.hosting.lookup_outcome import LiveMembers, LookupFailed, LookupOutcome
 from gateway.hosting.move import Move
 from gateway.hosting.move_requests import AdoptRequest, AnyRequest
 from gateway.hosting.newest_connections import NewestConnections
 from gateway.hosting.shown_partitions import ShownPartitions
-from gateway.hosting.standing import (
-    LiveMembers,
-    LookupFailed,
-    LookupOutcome,
-    RoutingDecision,
-    Standing,
-)
 from gateway.hosting.states import AnchorPhase, LogPhase, Mode
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
@@ -70,12 +65,12 @@ class HostedGroup:
     """Inputs and answers to effects come in through `handle`; `next_ms` says when `TimerFired` is
     due."""
 
-    def __init__(self, standing: Standing, *, spread: float = 1.0) -> None:
+    def __init__(self, routing: GroupRouting, *, spread: float = 1.0) -> None:
         """`spread`: this group's factor on the anchor's heartbeat interval."""
-        self.group_id = group_id = standing.group_id
-        self.rules = rules = standing.rules
-        self._effects = standing.outbox
-        self.standing = standing
+        self.group_id = group_id = routing.group_id
+        self.rules = rules = routing.rules
+        self._effects = routing.outbox
+        self.routing = routing
         self.engine = LoggedEngine(group_id, rules.config_of(group_id), effects=self._effects)
         self.anchor = Anchor(
             group_id,
@@ -93,7 +88,7 @@ class HostedGroup:
         self._existed = False
         """Whether the group existed when its engine was last at rest."""
         parts = GroupParts(
-            standing=standing, engine=self.engine, anchor=self.anchor, joined_on=self.joined_on
+            routing=routing, engine=self.engine, anchor=self.anchor, joined_on=self.joined_on
         )
         self.move = Move(parts)
         self.calls = CallStages(parts, self.move)
@@ -186,7 +181,7 @@ class HostedGroup:
             case inputs.EngineEvent(happening):
                 self.engine.note(happening)
             case inputs.SeenForeign(reason):
-                self.standing.forward(reason, now_ms)
+                self.routing.forward(reason, now_ms)
             case inputs.Relayed(client, request, answer):
                 self._on_relayed(client, request, answer, now_ms)
             case inputs.Resumed(is_moving):
@@ -228,8 +223,8 @@ class HostedGroup:
                 self.calls.look_again()
                 if self.engine.is_live:
                     generation = self.anchor.held_generation
-                    self.standing.host("its members are in the state log", generation)
-                if self.standing.is_hosting:
+                    self.routing.host("its members are in the state log", generation)
+                if self.routing.is_hosting:
                     self.engine.report_snapshot()
             case Forget():
                 self.engine.on_forgotten()
@@ -294,17 +289,17 @@ class HostedGroup:
             if self.engine.phase is LogPhase.READY:
                 self._existed = self.engine.core.state.group is not None
             self.engine.unload_if_quiet()
-        self.standing.report_anchor(self.anchor.held_generation)
-        if self.standing.is_hosting and self.is_idle:
+        self.routing.report_anchor(self.anchor.held_generation)
+        if self.routing.is_hosting and self.is_idle:
             self._end_hosting("forgotten" if self._existed else "group_deleted")
-        return self.standing.take_outbox()
+        return self.routing.take_outbox()
 
     def _end_lost_hosting(self) -> None:
         """Report that the hosting is over, once no members are left here after the group was lost,
         or after the cluster was found to have it."""
-        if not self.standing.is_hosting or self.engine.is_live or self.engine.is_deciding:
+        if not self.routing.is_hosting or self.engine.is_live or self.engine.is_deciding:
             return
-        is_elsewhere = self.standing.decision.mode in (Mode.FORWARDED, Mode.ELSEWHERE)
+        is_elsewhere = self.routing.decision.mode in (Mode.FORWARDED, Mode.ELSEWHERE)
         if self._loss_cause is not None:
             self._end_hosting(self._loss_cause)
         elif is_elsewhere and not (self.calls or self.is_moving):
@@ -313,7 +308,7 @@ class HostedGroup:
     def _end_hosting(self, cause: HostingEndCause) -> None:
         self._loss_cause = None
         self.engine.renew_snapshot()
-        self.standing.end_hosting(cause)
+        self.routing.end_hosting(cause)
 
     @property
     def is_moving(self) -> bool:
@@ -327,7 +322,7 @@ class HostedGroup:
 
     def _note_log(self) -> None:
         state = self.engine.core.state
-        self.standing.note_log(is_adopted=state.is_adopted, release=state.release)
+        self.routing.note_log(is_adopted=state.is_adopted, release=state.release)
 
     # -- lookups in the cluster ------------------------------------------------------------------
 
@@ -339,7 +334,7 @@ class HostedGroup:
         self.calls.on_look(outcome)
         is_held = self.engine.is_live or self.anchor.is_here
         has_native_join = self.calls.has_native_join
-        decision = self.standing.take(
+        decision = self.routing.take(
             outcome, now_ms, is_held=is_held, has_native_join=has_native_join
         )
         watch_occupants(self.rules.watched, self.group_id, outcome, decision)
@@ -353,12 +348,12 @@ class HostedGroup:
         """The cluster has answered a request: watch the group, and adopt it if that is wanted."""
         self.rules.watched.note_relayed(self.group_id, client, request, answer, now_ms)
         self.move.on_relayed(answer, now_ms)
-        if self.standing.pending_ids is not None:
-            if self.standing.pending_ids.is_over(now_ms):
-                self.standing.pending_ids = None
+        if self.routing.pending_ids is not None:
+            if self.routing.pending_ids.is_over(now_ms):
+                self.routing.pending_ids = None
             else:
-                self.standing.pending_ids.note_relayed(client.connection, request, answer)
-        if self.standing.invites_adoption(answer) and self.move.may_consider(now_ms):
+                self.routing.pending_ids.note_relayed(client.connection, request, answer)
+        if self.routing.invites_adoption(answer) and self.move.may_consider(now_ms):
             self._effects.append(Reserve(AdoptRequest(), is_anchored=True))
 
     def _lose(self, loss: Loss | None) -> None:

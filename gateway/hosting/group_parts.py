@@ -6,17 +6,17 @@ from coordinator.interface.config import GroupConfig
 from gateway.events.event import GatewayEvent, Level
 from gateway.hosting.anchor import Anchor
 from gateway.hosting.effects import Effect, EmitNow, Log
+from gateway.hosting.group_routing import GroupRouting
 from gateway.hosting.logged_engine import LoggedEngine
 from gateway.hosting.newest_connections import NewestConnections
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupParts:
     """One instance for each group."""
 
-    standing: Standing
+    routing: GroupRouting
     engine: LoggedEngine
     anchor: Anchor
     joined_on: NewestConnections
@@ -24,17 +24,17 @@ class GroupParts:
     @property
     def effects(self) -> list[Effect]:
         """What the driver has to do, in this order."""
-        return self.standing.outbox
+        return self.routing.outbox
 
     @property
     def rules(self) -> HostingRules:
         """What all groups share."""
-        return self.standing.rules
+        return self.routing.rules
 
     @property
     def group_id(self) -> str:
         """The group's id."""
-        return self.standing.group_id
+        return self.routing.group_id
 
     @property
     def config(self) -> GroupConfig:

@@ -7,7 +7,7 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.roll_policy import RollPolicy
 from gateway.hosting.answers import GroupApi, RefusalReason
 from gateway.hosting.calls import Call, Refused
-from gateway.hosting.standing import LiveMembers, LookupFailed, LookupOutcome
+from gateway.hosting.lookup_outcome import LiveMembers, LookupFailed, LookupOutcome
 
 
 def may_be_held(call: Call, config: GroupConfig) -> bool:

@@ -26,6 +26,7 @@ from gateway.hosting.anchor import SESSION_TIMEOUTS_MS
 from gateway.hosting.effects import Describe, MoveStep, Requester
 from gateway.hosting.forwarded import STABLE
 from gateway.hosting.group_parts import GroupParts
+from gateway.hosting.group_routing import RELEASED
 from gateway.hosting.holders import Grace, Holders
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.logged_engine import StepOfMove
@@ -34,7 +35,6 @@ from gateway.hosting.moving import BACKOFF_MS, Moving
 from gateway.hosting.pending_ids import REMEMBERED_MS, PendingIds
 from gateway.hosting.recall import Recall
 from gateway.hosting.routes import GroupSituation
-from gateway.hosting.standing import RELEASED
 from gateway.hosting.states import RELEASE, AnchorPhase, Mode, ReleaseStage
 from gateway.hosting.upstream_member import NOTHING, In, Joined, Out, UpstreamMember
 from gateway.moves import check_move
@@ -158,8 +158,8 @@ class Releasing(Moving):
                 return ReleaseOutcome(group_id=parts.group_id, is_released=True)
             why_late = "its anchor has not left yet"
         elif why_late is None:
-            if parts.standing.decision.mode is Mode.ELSEWHERE and not parts.anchor.is_here:
-                return ReleaseOutcome.refuse(parts.group_id, parts.standing.decision.reason)
+            if parts.routing.decision.mode is Mode.ELSEWHERE and not parts.anchor.is_here:
+                return ReleaseOutcome.refuse(parts.group_id, parts.routing.decision.reason)
             if may_begin(state):
                 cluster = request.new_protocol
                 self.is_beginning = True
@@ -189,7 +189,7 @@ class Releasing(Moving):
             anchor.need(now_ms, is_live=True)
         else:
             anchor.search(now_ms)
-        decision = parts.standing.decision
+        decision = parts.routing.decision
         return decision.reason if decision.mode is Mode.UNKNOWN else anchor.reason
 
     def _continue(self, release: ReleaseState, requests: Sequence[AnyRequest], now_ms: int) -> None:
@@ -211,7 +211,7 @@ class Releasing(Moving):
         self.is_native_due = release.is_native_due
         self._ids = AnchorIds(member_id=release.guard_id or "", generation=-1)
         self._began_ms = self._not_before_ms = now_ms
-        parts.standing.pending_ids = PendingIds()
+        parts.routing.pending_ids = PendingIds()
         parts.emit(group_events.ReleaseStarted(members=len(group.members)))
         if group.members:
             parts.anchor.need(now_ms, is_live=True)
@@ -230,7 +230,7 @@ class Releasing(Moving):
 
     def end(self, now_ms: int) -> ReleaseOutcome:
         """Leave the group to the cluster."""
-        parts, routing = self._parts, self._parts.standing
+        parts, routing = self._parts, self._parts.routing
         if routing.pending_ids is not None:
             routing.pending_ids.end_at(now_ms + REMEMBERED_MS)
         parts.emit(group_events.GroupReleased(unowned_ms=self.unowned_ms))

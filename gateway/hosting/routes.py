@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from gateway.hosting.answers import ANSWERS, GroupApi, RefusalReason
 from gateway.hosting.calls import Call, Forwarded, Refused, refuse
-from gateway.hosting.standing import RoutingDecision
+from gateway.hosting.group_routing import RoutingDecision
 from gateway.hosting.states import Mode
 
 

@@ -22,8 +22,8 @@ from gateway.groups.cluster_group_reader import is_unknown
 from gateway.groups.group_drivers import GroupRefused
 from gateway.groups.groups import Groups
 from gateway.hosting.answers import GroupApi, RefusalReason, code_for
+from gateway.hosting.group_routing import RoutingDecision
 from gateway.hosting.identity import log_of
-from gateway.hosting.standing import RoutingDecision
 from gateway.hosting.states import Mode
 from gateway.requests.answer_room import AnswerRoom
 from gateway.requests.authorization import refused_names

@@ -20,7 +20,7 @@ from gateway.hosting.answers import JOINS, RefusalReason
 from gateway.hosting.calls import Abandoned, Answer, Call, Forwarded, Refused, next_token
 from gateway.hosting.forwarded import Client
 from gateway.hosting.inputs import SeenForeign
-from gateway.hosting.standing import STREAMS_PROTOCOL
+from gateway.hosting.lookup_outcome import STREAMS_PROTOCOL
 from gateway.requests import messages
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import ask_cluster

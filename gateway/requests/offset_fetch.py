@@ -20,7 +20,7 @@ from gateway.events.offset_events import NO_MEMBER
 from gateway.groups.group_drivers import GroupRefused
 from gateway.groups.groups import Groups
 from gateway.hosting.answers import ANSWERS, GroupApi, RefusalReason, code_for, needs_lease
-from gateway.hosting.standing import RoutingDecision
+from gateway.hosting.group_routing import RoutingDecision
 from gateway.hosting.states import Mode
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.quotas.quota_key import QuotaKey

@@ -101,7 +101,7 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.hosting.release": ("SETTLE_MAX_MS GATHER_MAX_MS NATIVE_FIRST_MAX_MS"),
     "gateway.hosting.shown_partitions": "ASSIGNMENT_BYTES_MAX",
     "gateway.hosting.upstream_member": "JOIN_REPEATS_MAX",
-    "gateway.hosting.standing": "NAMED_OCCUPANTS_MAX",
+    "gateway.hosting.group_routing": "NAMED_OCCUPANTS_MAX",
     "gateway.journal.journal": "REPEATABLE_BYTES_MAX",
     "gateway.journal.line_files": "FILE_BYTES_MAX FILE_AGE_MAX_S FOLDER_AGE_MAX_S",
     "gateway.journal.written_events": "DELIVERY_MS_MAX END_BYTES_MAX WRITE_MS_MAX",

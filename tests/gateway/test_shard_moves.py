@@ -43,7 +43,7 @@ class Recorder:
         self.may_end = trio.Event()
         """Set when nothing is under way in the groups any more."""
         self.may_end.set()
-        self.standing = self
+        self.routing = self
         self.gateway = Gateway(log_id=LOG_ID, run_id=1)
         self.orders = self.away = self
         self.members_away: bytes | None = None

@@ -18,7 +18,7 @@ from coordinator.interface.events import OffsetCommitReceived, Request
 from coordinator.interface.replies import OffsetReply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import ClassicPhase, Token
-from gateway.hosting.standing import LiveMembers, LookupOutcome, NoMembers
+from gateway.hosting.lookup_outcome import LiveMembers, LookupOutcome, NoMembers
 from gateway.requests.messages import consumer_heartbeat_event, event, join_event, response
 from kafka_codecs.api_keys import ApiKey
 from kafka_codecs.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -15,7 +15,7 @@ from coordinator.interface.events import OffsetCommitReceived, Request
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition, Topic, Topics
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.standing import LookupOutcome
+from gateway.hosting.lookup_outcome import LookupOutcome
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
 from tests.simulation.broker_profiles import KAFKA_4_3, BrokerProfile

@@ -21,7 +21,7 @@ from coordinator.interface.replies import JoinGroupReply, Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.identity import CLIENT_ID, INSTANCE_ID
-from gateway.hosting.standing import LookupOutcome
+from gateway.hosting.lookup_outcome import LookupOutcome
 from gateway.requests.messages import response
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.hosting.identity import CLIENT_ID, AnchorIds, AnchorJoinMetadata, Gateway
-from gateway.hosting.standing import LiveMembers, NoMembers
+from gateway.hosting.lookup_outcome import LiveMembers, NoMembers
 from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember

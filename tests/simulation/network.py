@@ -60,7 +60,7 @@ from gateway.hosting.calls import (
 from gateway.hosting.forwarded import Client
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.inputs import Done, EngineEvent, Failed, Gone, Input, Relayed
-from gateway.hosting.standing import LookupOutcome
+from gateway.hosting.lookup_outcome import LookupOutcome
 from gateway.quotas.quota_key import QuotaKey
 from gateway.requests.forwarding import shown_to_member
 from gateway.requests.member_apis import why_withheld

@@ -55,8 +55,10 @@ from gateway.hosting.effects import (
     carry_out,
 )
 from gateway.hosting.group import HostedGroup
+from gateway.hosting.group_routing import GroupRouting
 from gateway.hosting.identity import Gateway
 from gateway.hosting.inputs import Input
+from gateway.hosting.lookup_outcome import LiveMembers, LookupFailed, LookupOutcome, NoMembers
 from gateway.hosting.move_requests import (
     AdoptionOutcome,
     AdoptRequest,
@@ -66,13 +68,6 @@ from gateway.hosting.move_requests import (
     ReleaseRequest,
 )
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import (
-    LiveMembers,
-    LookupFailed,
-    LookupOutcome,
-    NoMembers,
-    Standing,
-)
 from gateway.hosting.states import Adoption, Mode
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
@@ -252,7 +247,7 @@ class Process:
             linger_ms=around.linger_ms,
         )
         self.pauses = Pauses(self.now_ms, grace_ms_max=GRACE_MS_MAX)
-        self.group = HostedGroup(Standing(GROUP, self.rules))
+        self.group = HostedGroup(GroupRouting(GROUP, self.rules))
         self.group.engine.observer = self
         self._to_clients: list[Call | PendingAction] = []
         """Calls that have their answers, and pending actions. Clients learn of them last."""
@@ -310,7 +305,7 @@ class Process:
         """Release a group that is kept against its setting, as `ConfiguredReleases` does."""
         group = self.group
         is_kept = group.is_live or group.is_moving or group.engine.is_loading
-        if group.standing.is_configured and (is_kept or group.standing.is_adopted):
+        if group.routing.is_configured and (is_kept or group.routing.is_adopted):
             self.release()
             self._after(RELEASE_AGAIN_MS, self._release_by_setting)
 
@@ -321,10 +316,10 @@ class Process:
         may be tried again."""
         if not tries or not self.is_alive:
             return
-        standing = self.group.standing
+        routing = self.group.routing
         if self.group.is_moving:
             self.feed(inputs.MoveRequested(AdoptRequest(operator=self)))
-        elif self.group.is_live or standing.is_configured:
+        elif self.group.is_live or routing.is_configured:
             self._tell("is hosted already, or left to the cluster by a setting")
         else:
             self.around.cluster.look(partial(self._if_alive, self._adopt_found, tries))
@@ -335,7 +330,7 @@ class Process:
         is_ours = (
             isinstance(outcome, LiveMembers)
             and outcome.anchored is not None
-            and self.group.standing.is_ours(outcome.anchored)
+            and self.group.routing.is_ours(outcome.anchored)
         )
         if isinstance(outcome, NoMembers) or is_ours:
             self._claim()
@@ -350,7 +345,7 @@ class Process:
 
     def _claim(self) -> None:
         """Have a group without members in the cluster hosted until it is released."""
-        if self.group.standing.is_adopted:
+        if self.group.routing.is_adopted:
             return
         token = next(self._claims)
         claim = Call(
@@ -367,7 +362,7 @@ class Process:
     def on_answer(self, call: Call) -> None:
         """A claim of the process itself is stored, or not."""
         if isinstance(call.answer, Reply) and not call.answer.error:
-            self.group.standing.forget("it was adopted")
+            self.group.routing.forget("it was adopted")
 
     def do(self, pending_action: PendingAction) -> None:
         """A claim needs none."""
@@ -375,7 +370,7 @@ class Process:
 
     def release(self) -> None:
         """Have the group released, as `Groups.release_to_cluster` does."""
-        if self.group.is_moving or not self.group.standing.is_released:
+        if self.group.is_moving or not self.group.routing.is_released:
             takes_natives = self.around.cluster.group.profile.has_native_members
             reason = "" if takes_natives else "the cluster does not have it"
             new_protocol = NewProtocol(why_no_natives=reason)
@@ -390,8 +385,8 @@ class Process:
         if group.is_live or group.is_moving:
             return not group.is_live
         known = outcome or LookupFailed("nobody answers")
-        decision = group.standing.take(known, self.now_ms, is_held=group.anchor.is_here)
-        if group.standing.is_left and decision.has_anchor:
+        decision = group.routing.take(known, self.now_ms, is_held=group.anchor.is_here)
+        if group.routing.is_left and decision.has_anchor:
             self.feed(inputs.MoveRequested(ReleaseRequest()))
         return decision.mode is Mode.FORWARDED
 

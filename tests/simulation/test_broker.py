@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.hosting.standing import LiveMembers, NoMembers
+from gateway.hosting.lookup_outcome import LiveMembers, NoMembers
 from kafka_codecs.describe_groups import DescribeGroupsRequest
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.broker_profiles import KAFKA_2_8, KAFKA_4_3, PROFILES, BrokerProfile

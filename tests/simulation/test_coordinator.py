@@ -1,7 +1,7 @@
 """The coordinator of the simulated cluster, beyond what the anchor's own tests show."""
 
 from gateway.hosting.identity import INSTANCE_ID, AnchorIds
-from gateway.hosting.standing import LiveMembers, NoMembers
+from gateway.hosting.lookup_outcome import LiveMembers, NoMembers
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.coordinator import FakeCoordinator, FakeGroup
 

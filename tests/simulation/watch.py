@@ -70,7 +70,7 @@ from coordinator.interface.volatile_records import (
 )
 from gateway.hosting.anchor import GENERATIONS_OF_A_CONSUMER
 from gateway.hosting.batch import Decision
-from gateway.hosting.standing import LiveMembers
+from gateway.hosting.lookup_outcome import LiveMembers
 from kafka_codecs.consumer_protocol import NO_GENERATION, decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.cluster import GROUP, TRIP_MS_MAX

@@ -5,7 +5,7 @@ from typing import Any
 from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Topics
 from gateway.groups.group_snapshot import GroupSnapshot
-from gateway.hosting.standing import HERE, RoutingDecision
+from gateway.hosting.group_routing import HERE, RoutingDecision
 from gateway.hosting.states import AnchorPhase, Mode
 
 FORWARDED = RoutingDecision(Mode.FORWARDED, "in the cluster itself, the group has 1 member (c)")

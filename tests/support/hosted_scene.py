@@ -64,6 +64,7 @@ from gateway.hosting.effects import (
     carry_out,
 )
 from gateway.hosting.group import HostedGroup
+from gateway.hosting.group_routing import GroupRouting
 from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.inputs import (
     Asked,
@@ -74,9 +75,9 @@ from gateway.hosting.inputs import (
     Input,
     TimerFired,
 )
+from gateway.hosting.lookup_outcome import LiveMembers, LookupOutcome
 from gateway.hosting.move_requests import AnyRequest
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import LiveMembers, LookupOutcome, Standing
 from gateway.hosting.states import Adoption
 from gateway.requests.commits import _commit
 from gateway.requests.messages import api_of
@@ -150,7 +151,7 @@ class HostedScene:
         self.limits = limits or GroupLimits(8)
         self.rules = rules or hosting_rules(**how)
         self.now_ms = 1_000_000
-        self.group = HostedGroup(Standing(group_id, self.rules))
+        self.group = HostedGroup(GroupRouting(group_id, self.rules))
         self.topics = make_topics(foo=3)
         self.calls: list[Call] = []
         self.at_rest: list[Call] = []

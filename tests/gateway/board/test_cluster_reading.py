@@ -10,13 +10,8 @@ from gateway.board.cluster_reading import members_of, read_cluster_group
 from gateway.groups.cluster_view import SeenInCluster
 from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
-from gateway.hosting.standing import (
-    LiveMembers,
-    LookupOutcome,
-    NoMembers,
-    OtherGroupType,
-    RoutingDecision,
-)
+from gateway.hosting.group_routing import RoutingDecision
+from gateway.hosting.lookup_outcome import LiveMembers, LookupOutcome, NoMembers, OtherGroupType
 from gateway.hosting.states import Mode
 from kafka_codecs.consumer_group_describe import (
     Assignment,

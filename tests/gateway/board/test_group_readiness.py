@@ -13,7 +13,8 @@ from gateway.board.reading import group_page
 from gateway.board.views import GroupReadiness
 from gateway.groups.cluster_view import SeenInCluster
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
-from gateway.hosting.standing import HERE, LiveMembers, RoutingDecision
+from gateway.hosting.group_routing import HERE, RoutingDecision
+from gateway.hosting.lookup_outcome import LiveMembers
 from gateway.hosting.states import Mode
 from kafka_codecs.consumer_group_describe import Assignment, DescribedGroup, Member, MemberType
 from tests.support.group_records import CLIENT_ID, consumer_group, given_classic, given_native

@@ -13,7 +13,7 @@ from gateway.board import reading
 from gateway.board.lags import FRESH_MS, GroupLag
 from gateway.board.reading import group_line, members_of_client, partition_lines
 from gateway.groups.group_snapshot import GroupSnapshot
-from gateway.hosting.standing import HERE, RoutingDecision
+from gateway.hosting.group_routing import HERE, RoutingDecision
 from gateway.hosting.states import AdoptionStage, Mode
 from tests.support.client_assignors import CLIENT_SIDE, weighted
 from tests.support.group_records import CLIENT_ID, given_classic, given_native

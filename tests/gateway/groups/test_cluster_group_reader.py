@@ -1,5 +1,5 @@
-"""What the cluster says of its groups. test_standing.py tests what follows from it,
-test_standing_with_kafka.py asks real brokers."""
+"""What the cluster says of its groups. test_group_routing.py tests what follows from it,
+test_group_routing_with_kafka.py asks real brokers."""
 
 from collections import Counter
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 
 from gateway.cluster.errors import UpstreamError
 from gateway.groups.cluster_group_reader import GROUPS_PER_LOOKUP_MAX, ClusterGroupReader
-from gateway.hosting.standing import (
+from gateway.hosting.lookup_outcome import (
     BrokerTooOld,
     LiveMembers,
     LookupFailed,
@@ -222,7 +222,7 @@ async def test_a_look_finds_groups_of_other_kinds(
     kind: str, state: str, outcome: LookupOutcome
 ) -> None:
     """Scenario 35: they share the namespace, but neither description shows them. The group is then
-    occupied (test_standing.py, test_answers.py)."""
+    occupied (test_group_routing.py, test_answers.py)."""
     cluster = cluster_that_says(
         classic(error_code=ErrorCode.GROUP_ID_NOT_FOUND),
         native(error_code=ErrorCode.GROUP_ID_NOT_FOUND),

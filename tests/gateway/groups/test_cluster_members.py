@@ -8,7 +8,7 @@ from coordinator.interface.topics import Partition, Topic, Topics
 from gateway.groups.cluster_members import cluster_members_of
 from gateway.groups.cluster_view import SeenInCluster
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
-from gateway.hosting.standing import LiveMembers
+from gateway.hosting.lookup_outcome import LiveMembers
 from kafka_codecs.consumer_group_describe import (
     Assignment,
     DescribedGroup,

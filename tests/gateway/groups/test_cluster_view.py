@@ -11,7 +11,7 @@ from gateway.groups.clock import Clock
 from gateway.groups.cluster_group_reader import ClusterGroupReader
 from gateway.groups.cluster_view import ASKED_TOGETHER_MAX, FRESH_FOR_MS, WAIT_S, ClusterView
 from gateway.hosting.forwarded import WatchedGroups
-from gateway.hosting.standing import LiveMembers, LookupFailed, LookupOutcome, NoMembers
+from gateway.hosting.lookup_outcome import LiveMembers, LookupFailed, LookupOutcome, NoMembers
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 
 

@@ -11,14 +11,14 @@ from coordinator.interface.roll_policy import NATIVE_MEMBERS_MAX, RollMode
 from gateway.events.member_events import MemberFenced
 from gateway.groups.group_orders import why_not_set
 from gateway.hosting.inputs import MoveRequested
-from gateway.hosting.move_requests import AdoptRequest, ReleaseRequest
-from gateway.hosting.standing import (
+from gateway.hosting.lookup_outcome import (
     LiveMembers,
     LookupFailed,
     LookupOutcome,
     NoMembers,
     OtherGroupType,
 )
+from gateway.hosting.move_requests import AdoptRequest, ReleaseRequest
 from kafka_codecs import describe_groups
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.consumer_group_describe import (

@@ -205,7 +205,7 @@ async def test_only_a_release_that_is_over_leaves_the_group_to_the_cluster(
         groups.cluster.failure = UpstreamError("not now")
         await groups.nursery.start(groups.table.resume)
         await wait_all_tasks_blocked()
-        assert groups.table.drivers.driver(GROUP).group.standing.is_released is not is_under_way
+        assert groups.table.drivers.driver(GROUP).group.routing.is_released is not is_under_way
 
 
 async def test_a_group_that_is_being_adopted_is_loaded_beyond_the_limit(

@@ -17,7 +17,7 @@ from gateway.groups.readiness import (
     starved_members,
 )
 from gateway.hosting.forwarded import WatchedGroup, WatchedMember
-from gateway.hosting.standing import HERE
+from gateway.hosting.group_routing import HERE
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import GroupScript, subscription
 from tests.support.group_snapshots import FORWARDED, glance_of

@@ -7,8 +7,8 @@ from gateway.hosting.anchor import (
     Loss,
 )
 from gateway.hosting.effects import AskCoordinator, Effect, Log
+from gateway.hosting.group_routing import RoutingDecision
 from gateway.hosting.identity import AnchorIds
-from gateway.hosting.standing import RoutingDecision
 from gateway.hosting.states import Mode
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode

@@ -34,11 +34,11 @@ def move_parts(group_id: str, gateway: Gateway, *stored: DurableRecord) -> MoveP
     rules = hosting_rules()
     rules.gateway = gateway
     group = HostedScene(rules, group_id=group_id).group
-    engine = _Engine(group_id, rules.config, effects=group.standing.outbox)
+    engine = _Engine(group_id, rules.config, effects=group.routing.outbox)
     for record in stored:
         engine.core.apply(record)
     return MoveParts(
-        standing=group.standing,
+        routing=group.routing,
         engine=engine,
         anchor=group.anchor,
         joined_on=group.joined_on,

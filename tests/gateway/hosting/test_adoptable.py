@@ -14,7 +14,7 @@ from gateway.hosting.adoptable import (
     why_not_found,
 )
 from gateway.hosting.forwarded import WatchedGroup
-from gateway.hosting.standing import (
+from gateway.hosting.lookup_outcome import (
     BrokerTooOld,
     LiveMembers,
     LookupFailed,

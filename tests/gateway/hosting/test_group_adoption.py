@@ -26,9 +26,9 @@ from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits
 from gateway.hosting.effects import Ask, Describe, Hold, Load, Look, Requester, Write
 from gateway.hosting.forwarded import Client, WatchedGroup
 from gateway.hosting.inputs import Damage, Done, Ending, Failed, MoveRequested, Relayed, Resumed
+from gateway.hosting.lookup_outcome import LiveMembers, LookupFailed
 from gateway.hosting.move import STILL_ENDING
 from gateway.hosting.move_requests import AdoptRequest
-from gateway.hosting.standing import LiveMembers, LookupFailed
 from gateway.hosting.states import AdoptionStage, AnchorPhase, ReleaseStage
 from gateway.hosting.states import AdoptionStage as Stage
 from gateway.quotas.shares import ShareRule
@@ -187,13 +187,13 @@ def test_a_group_goes_on_under_the_same_ids(on: Scene) -> None:
 
 def test_an_adopted_group_is_no_longer_the_clusters_when_its_members_have_left(on: Scene) -> None:
     """A look before the adoption found its members in the cluster."""
-    on.group.standing.take(DIRECT, on.now_ms)
+    on.group.routing.take(DIRECT, on.now_ms)
     on.to_end()
     for each in (A, B):
         on.leave(each)
     assert not on.group.is_live
     assert error_of(on.join("late")) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert on.group.standing.decision.has_anchor
+    assert on.group.routing.decision.has_anchor
 
 
 def test_commits_that_waited_are_stored_under_the_ids_of_the_anchor(on: Scene) -> None:
@@ -266,11 +266,11 @@ def test_a_look_from_before_the_adoption_says_nothing_during_it(on: Scene) -> No
     on.hold(Look)
     on.join("late")
     on.to_rejoining()
-    decision, told = on.group.standing.decision, len(on.events)
+    decision, told = on.group.routing.decision, len(on.events)
     on.found = LiveMembers("consumer", ("a",), JOIN_METADATA.protocol)
     on.release(Look)
     assert on.count(Look) == 1
-    assert on.group.standing.decision is decision
+    assert on.group.routing.decision is decision
     assert len(on.events) == told
 
 

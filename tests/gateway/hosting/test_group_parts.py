@@ -9,7 +9,7 @@ from tests.support.hosted_scene import GROUP, HostedScene
 def test_lines_name_the_group_and_keep_their_order_with_events() -> None:
     group = HostedScene().group
     parts = GroupParts(
-        standing=group.standing,
+        routing=group.routing,
         engine=group.engine,
         anchor=group.anchor,
         joined_on=group.joined_on,

@@ -42,6 +42,7 @@ from gateway.hosting.inputs import (
     Resumed,
 )
 from gateway.hosting.logged_engine import LOAD_RETRY_MS
+from gateway.hosting.lookup_outcome import LookupFailed
 from gateway.hosting.move_requests import (
     AdoptRequest,
     NewProtocol,
@@ -49,7 +50,6 @@ from gateway.hosting.move_requests import (
     ReleaseRequest,
 )
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS, SETTLE_MAX_MS
-from gateway.hosting.standing import LookupFailed
 from gateway.hosting.states import AnchorPhase, Mode, ReleaseStage
 from gateway.hosting.upstream_member import HEARTBEAT_INTERVAL_MS
 from kafka_codecs.consumer_group_heartbeat import (
@@ -239,7 +239,7 @@ def test_a_released_group_stays_with_the_cluster(on: Scene) -> None:
     again = on.restart()
     again.rules.released.add(again.group.group_id)  # as the start reads it
     assert again.join().answer == Forwarded("released")
-    assert again.group.standing.decision.mode is Mode.FORWARDED
+    assert again.group.routing.decision.mode is Mode.FORWARDED
 
 
 def test_an_operator_reclaims_an_empty_group(on: Scene) -> None:
@@ -799,7 +799,7 @@ def test_an_anchor_that_a_failover_brings_back_leaves_again(on: Scene) -> None:
     before = replace(on.in_cluster)
     on.to_the_end()
     on.coordinator.groups[on.group.group_id] = before
-    decision = on.group.standing.take(on.coordinator.look(on.group.group_id), on.now_ms)
+    decision = on.group.routing.take(on.coordinator.look(on.group.group_id), on.now_ms)
     assert decision.has_anchor
     again = ordered(on)
     assert again.outcome is not None
@@ -821,7 +821,7 @@ def test_a_setting_fences_nobody_and_the_group_is_released_as_by_an_operator(on:
     step(after, LeaveGroupResponse())
     assert request.outcome is not None
     assert request.outcome.is_released
-    assert after.group.standing.is_released
+    assert after.group.routing.is_released
     assert after.told("group_taken") == []
 
 
@@ -930,7 +930,7 @@ def test_an_empty_group_is_released_at_once() -> None:
     assert request.outcome is not None
     assert request.outcome.is_released
     assert request.outcome.unowned_ms is None, "it has no partitions"
-    assert on.group.standing.is_released
+    assert on.group.routing.is_released
 
 
 def test_an_admin_does_not_drop_the_anchor_meanwhile(on: Scene) -> None:

@@ -7,8 +7,8 @@ from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import Call, Forwarded
 from gateway.hosting.effects import Describe, Look
 from gateway.hosting.inputs import MoveRequested
+from gateway.hosting.lookup_outcome import LiveMembers, LookupFailed, LookupOutcome, NoMembers
 from gateway.hosting.move_requests import AdoptRequest
-from gateway.hosting.standing import LiveMembers, LookupFailed, LookupOutcome, NoMembers
 from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_scene import (
     DIRECT,

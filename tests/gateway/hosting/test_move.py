@@ -8,8 +8,8 @@ import pytest
 from gateway.hosting.calls import Call
 from gateway.hosting.effects import Ask, Conclude, Describe, Load, Write
 from gateway.hosting.inputs import Damage, Ending, MoveRequested, Resumed
+from gateway.hosting.lookup_outcome import LiveMembers
 from gateway.hosting.move_requests import AdoptRequest, AnyRequest, NewProtocol, ReleaseRequest
-from gateway.hosting.standing import LiveMembers
 from tests.support.hosted_scene import HostedScene, hosting_rules
 
 KINDS = pytest.mark.parametrize("kind", [AdoptRequest, ReleaseRequest])

@@ -8,7 +8,7 @@ from gateway.hosting.calls import Refused, StoreCommits
 from gateway.hosting.effects import AskCoordinator, Look
 from gateway.hosting.identity import unreadable_subscription
 from gateway.hosting.inputs import Done, Resumed
-from gateway.hosting.standing import LookupFailed
+from gateway.hosting.lookup_outcome import LookupFailed
 from gateway.hosting.states import Stage
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.coordinator import FakeGroup
@@ -50,7 +50,7 @@ def test_a_newer_gateway_with_our_log_keeps_the_group(live: HostedScene) -> None
 def test_a_gateway_of_the_fleet_goes_on_with_the_group_in_silence(live: HostedScene) -> None:
     """The state log says who has the group, and fences this gateway, which admits nobody until
     then."""
-    live.group.standing.rules.shares_log = True
+    live.group.routing.rules.shares_log = True
     live.in_cluster.member_id = "groupferry-anchor-newer"
     live.in_cluster.metadata = unreadable_subscription(2)
     live.wait(10_000)

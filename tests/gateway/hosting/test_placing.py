@@ -7,14 +7,9 @@ from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import Forwarded, LocateCoordinator, Refused
 from gateway.hosting.effects import AskCoordinator, Load, Look, Write
 from gateway.hosting.forwarded import Client
+from gateway.hosting.group_routing import FORWARDED_FOR_MS, NOT_ADOPTED
 from gateway.hosting.inputs import Relayed, Resumed, SeenForeign
-from gateway.hosting.standing import (
-    FORWARDED_FOR_MS,
-    NOT_ADOPTED,
-    LiveMembers,
-    LookupFailed,
-    NoMembers,
-)
+from gateway.hosting.lookup_outcome import LiveMembers, LookupFailed, NoMembers
 from kafka_codecs.describe_groups import DescribedGroup, DescribedGroupMember
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -221,7 +216,7 @@ def test_an_empty_group_is_left_to_the_cluster_until_it_is_adopted() -> None:
         assert call.answer == Forwarded(NOT_ADOPTED)
     assert on.count(Write) == on.count(AskCoordinator) == 0
     assert on.claim().answer == ClaimReply()
-    on.group.standing.forget("it was adopted")
+    on.group.routing.forget("it was adopted")
     on.native_member()
     on.native("n", -1)
     assert error_of(on.native("n")) is ErrorCode.NONE

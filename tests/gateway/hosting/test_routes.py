@@ -4,8 +4,8 @@ import pytest
 
 from gateway.hosting.answers import ANSWERS, JOINS, GroupApi
 from gateway.hosting.calls import Call
+from gateway.hosting.group_routing import RoutingDecision
 from gateway.hosting.routes import ROUTES, SITUATION_OF, CallKind, GroupSituation, Route
-from gateway.hosting.standing import RoutingDecision
 from gateway.hosting.states import Mode
 
 MOVES = (

@@ -11,7 +11,7 @@ from gateway.hosting.call_stages import JOIN_WAIT_MS, CallStages
 from gateway.hosting.calls import Call, Refused, Released
 from gateway.hosting.effects import AskCoordinator, Look, Write
 from gateway.hosting.inputs import Damage, Ending
-from gateway.hosting.standing import NoMembers
+from gateway.hosting.lookup_outcome import NoMembers
 from gateway.hosting.states import Stage
 from gateway.hosting.upstream_member import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
 from kafka_codecs.error_codes import ErrorCode

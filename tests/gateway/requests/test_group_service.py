@@ -1,7 +1,7 @@
 """Every group api with raw requests over real sockets, in front of the embedded cluster.
 
 The embedded cluster lacks descriptions and lists of groups, and supports JoinGroup up to v6.
-test_standing_with_kafka.py tests higher versions in front of Apache Kafka.
+test_group_routing_with_kafka.py tests higher versions in front of Apache Kafka.
 """
 
 import gc

@@ -31,12 +31,8 @@ from gateway.hosting.anchor import Anchor
 from gateway.hosting.calls import Call
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.group_parts import GroupParts
+from gateway.hosting.group_routing import FORWARDED_FOR_MS, FOUND_FREE_FOR_MS, GroupRouting
 from gateway.hosting.newest_connections import NewestConnections
-from gateway.hosting.standing import (
-    FORWARDED_FOR_MS,
-    FOUND_FREE_FOR_MS,
-    Standing,
-)
 from gateway.hosting.states import AnchorPhase, Mode, Stage
 from tests.simulation.broker_profiles import BrokerProfile
 from tests.simulation.explorer.copies import is_value
@@ -279,9 +275,9 @@ class _Walk:
         """Only whether the member's session goes on, and for how long."""
         self.moment(value, SESSION_TIMEOUT_MS)
 
-    def seen_at(self, standing: Standing, value: int | None) -> None:
+    def seen_at(self, routing: GroupRouting, value: int | None) -> None:
         """Only for how long the verdict still counts."""
-        self.moment(value, _fresh_ms(standing))
+        self.moment(value, _fresh_ms(routing))
 
     def until_admitted(self, call: Call, value: bool) -> None:
         self.out.append(value if call.stage in _BEFORE_ADMISSION else None)
@@ -304,9 +300,9 @@ class _Walk:
         self.out.append(max(value - self.now_ms, -LONG_AGO_MS) if is_open else None)
 
 
-def _fresh_ms(standing: Standing) -> int:
+def _fresh_ms(routing: GroupRouting) -> int:
     """How long the verdict counts without another look."""
-    return FORWARDED_FOR_MS if standing.decision.mode is Mode.FORWARDED else FOUND_FREE_FOR_MS
+    return FORWARDED_FOR_MS if routing.decision.mode is Mode.FORWARDED else FOUND_FREE_FOR_MS
 
 
 def _newest_epoch(world: World) -> int:
@@ -412,7 +408,7 @@ def _adder(kind: type[Any], name: str) -> Add | None:
 
 
 _OF_CLASSES: dict[tuple[str, str], Add] = {
-    ("Standing", "seen_ms"): _Walk.seen_at,
+    ("GroupRouting", "seen_ms"): _Walk.seen_at,
     ("Anchor", "_lost_ms"): _Walk.walk_lost,
     ("HostedGroup", "joined_on"): _Walk.joins_of_members,
     ("Adopting", "_held_from_ms"): _Walk.held_from,

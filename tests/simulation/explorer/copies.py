@@ -21,13 +21,9 @@ from gateway.hosting.batch import Decision
 from gateway.hosting.calls import Forwarded, Outcome, Refused, Released
 from gateway.hosting.effects import AskCoordinator, Assign, Forget, Load, Look, Resolve
 from gateway.hosting.forwarded import WatchedMember
+from gateway.hosting.group_routing import RoutingDecision
 from gateway.hosting.identity import AnchorIds, AnchorJoinMetadata, Gateway
-from gateway.hosting.standing import (
-    LiveMembers,
-    LookupFailed,
-    NoMembers,
-    RoutingDecision,
-)
+from gateway.hosting.lookup_outcome import LiveMembers, LookupFailed, NoMembers
 from gateway.hosting.upstream_member import UpstreamStage
 from kafka_codecs.declaration import Struct
 from tests.simulation.broker_profiles import BrokerProfile

@@ -34,11 +34,12 @@ from gateway.hosting.calls import (
 from gateway.hosting.effects import Ask, Awaited, Effect, LoadedGroup
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group import HostedGroup
+from gateway.hosting.group_routing import GroupRouting
 from gateway.hosting.identity import AnchorIds, Gateway
 from gateway.hosting.inputs import Damage, Input
+from gateway.hosting.lookup_outcome import LookupOutcome
 from gateway.hosting.move_requests import AdoptRequest, NewProtocol, ReleaseRequest
 from gateway.hosting.rules import HostingRules
-from gateway.hosting.standing import LookupOutcome, Standing
 from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode, ReleaseStage, Stage
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.explorer.numbers import GROUP, LOG_ID
@@ -83,7 +84,7 @@ class GroupPort:
             host_patterns=() if shape.is_adoption else ("*",),
             forward_patterns=("*",) if forwards else (),
         )
-        return cls(HostedGroup(Standing(GROUP, rules)), topics)
+        return cls(HostedGroup(GroupRouting(GROUP, rules)), topics)
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -105,7 +106,7 @@ class GroupPort:
     @property
     def is_released(self) -> bool:
         """Whether the group stays with the cluster because it was released."""
-        return self.group.standing.is_released
+        return self.group.routing.is_released
 
     @property
     def stage(self) -> AdoptionStage | ReleaseStage | None:
@@ -221,16 +222,16 @@ class GroupPort:
             return False
         if group.is_live or group.is_moving:
             return not group.is_live
-        decision = group.standing.take(cluster_members, now_ms, is_held=group.anchor.is_here)
-        if group.standing.is_left and decision.has_anchor:
+        decision = group.routing.take(cluster_members, now_ms, is_held=group.anchor.is_here)
+        if group.routing.is_left and decision.has_anchor:
             self.release(NewProtocol(), now_ms)
         return decision.mode is Mode.FORWARDED
 
     def refresh(self, cluster_members: LookupOutcome, now_ms: int) -> None:
         """Look at the cluster again if the group is forwarded, as if a client had caused that."""
-        standing = self.group.standing
-        if standing.decision.mode is Mode.FORWARDED and not self.group.is_moving:
-            standing.take(cluster_members, now_ms, is_held=self.group.anchor.is_here)
+        routing = self.group.routing
+        if routing.decision.mode is Mode.FORWARDED and not self.group.is_moving:
+            routing.take(cluster_members, now_ms, is_held=self.group.anchor.is_here)
 
     # -- commands, and time ----------------------------------------------------------------------
 
@@ -247,7 +248,7 @@ class GroupPort:
         is_moving = any(map(_is_of_move, log))
         if is_moving or has_members(log):
             self._feed(inputs.Resumed(is_moving=is_moving), now_ms)
-            if self.group.standing.is_configured:
+            if self.group.routing.is_configured:
                 self.release(new_protocol, now_ms)
 
     def pass_time(self, now_ms: int) -> None:

@@ -22,7 +22,7 @@ from gateway.hosting.commits import CommitsInFlight
 from gateway.hosting.group import HostedGroup
 from gateway.hosting.inputs import Damage
 from gateway.hosting.logged_engine import LoggedEngine
-from gateway.hosting.standing import LiveMembers, LookupOutcome
+from gateway.hosting.lookup_outcome import LiveMembers, LookupOutcome
 from gateway.hosting.states import CommitPhase, Stage
 from tests.simulation.coordinator import anchored_group
 from tests.simulation.explorer.bug import Bug, Patch, print_table, shows_in

@@ -31,9 +31,9 @@ from gateway.hosting.effects import (
     Hold,
 )
 from gateway.hosting.identity import CLIENT_ID, AnchorIds
+from gateway.hosting.lookup_outcome import LookupOutcome
 from gateway.hosting.move_requests import NewProtocol
 from gateway.hosting.release import NATIVE_FIRST_MAX_MS
-from gateway.hosting.standing import LookupOutcome
 from gateway.hosting.states import AnchorPhase
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import (

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call
-from gateway.hosting.standing import FORWARDED_FOR_MS, FOUND_FREE_FOR_MS, Standing
+from gateway.hosting.group_routing import FORWARDED_FOR_MS, FOUND_FREE_FOR_MS, GroupRouting
 from gateway.hosting.states import STAGES, Stage
 from tests.simulation.explorer import canonical as canonical_form
 from tests.simulation.explorer.beginning import begin
@@ -113,7 +113,7 @@ def test_no_call_of_a_world_asks_who_left_an_anchor_behind(
     def is_left_behind(*_: object) -> Never:
         raise AssertionError("an anchor in the verdict counts")
 
-    monkeypatch.setattr(Standing, "is_left_behind", is_left_behind)
+    monkeypatch.setattr(GroupRouting, "is_left_behind", is_left_behind)
     report = explore(WORLDS[world], Bounds(transitions_max=500))
     assert report.finding is None
 
@@ -152,18 +152,18 @@ def ahead_of(stage: Stage) -> set[Stage]:
 def test_a_look_stays_valid_longer_for_a_forwarded_group() -> None:
     """A forwarded group is looked at again after a longer time than one that was found free."""
     world = begin(WORLDS["intruder"])
-    standing = world.port.group.standing
+    routing = world.port.group.routing
     world.now_ms += 1
 
     def is_told_apart(age_ms: int, older_ms: int) -> bool:
         forms = set()
-        for standing.seen_ms in (world.now_ms - age_ms, world.now_ms - older_ms):
+        for routing.seen_ms in (world.now_ms - age_ms, world.now_ms - older_ms):
             forms.add(digest(world))
         return len(forms) == 2
 
     assert is_told_apart(FOUND_FREE_FOR_MS - 1, FOUND_FREE_FOR_MS)
     assert not is_told_apart(FOUND_FREE_FOR_MS, FORWARDED_FOR_MS)
-    standing.forward("a consumer is in the group", world.now_ms)
+    routing.forward("a consumer is in the group", world.now_ms)
     assert is_told_apart(FOUND_FREE_FOR_MS, FORWARDED_FOR_MS - 1)
     assert is_told_apart(FORWARDED_FOR_MS - 1, FORWARDED_FOR_MS)
     assert not is_told_apart(FORWARDED_FOR_MS, FORWARDED_FOR_MS + 1)

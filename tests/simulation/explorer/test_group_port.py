@@ -4,8 +4,8 @@ import pytest
 
 from coordinator.interface.records import ReleaseRecord, ReleaseState
 from gateway.hosting.effects import Ask, Hold, Look, Requester
+from gateway.hosting.lookup_outcome import NoMembers
 from gateway.hosting.move_requests import NewProtocol
-from gateway.hosting.standing import NoMembers
 from kafka_codecs.heartbeat import HeartbeatRequest
 from tests.simulation.coordinator import anchored_group
 from tests.simulation.explorer.group_port import GroupPort, name_of_effect

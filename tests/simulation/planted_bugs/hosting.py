@@ -17,7 +17,7 @@ from gateway.hosting.group import HostedGroup
 from gateway.hosting.identity import AnchorIds
 from gateway.hosting.inputs import Damage
 from gateway.hosting.logged_engine import Item, LoggedEngine
-from gateway.hosting.standing import LiveMembers, LookupOutcome
+from gateway.hosting.lookup_outcome import LiveMembers, LookupOutcome
 from gateway.hosting.upstream_member import UpstreamMember
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode

@@ -76,7 +76,7 @@ def who_was_told_to_rejoin_is_spared(patch: Patch) -> None:
     )
 
 
-def _sort_in_without_looking(group: Any, member_id: str, _standing: object) -> None:
+def _sort_in_without_looking(group: Any, member_id: str, _routing: object) -> None:
     member = group.members.get(member_id)
     group.loads.drop(member_id)
     group.spared.drop(member_id)

@@ -8,7 +8,6 @@ only after its anchor was refused or replaced.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
 
 from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.records import ReleaseState
@@ -24,11 +23,18 @@ from gateway.hosting.answers import JOINS, RefusalReason
 from gateway.hosting.calls import Call
 from gateway.hosting.effects import Effect, EmitNow, Log
 from gateway.hosting.identity import OLDER_PROTOCOL_TYPE, log_of, run_of
+from gateway.hosting.lookup_outcome import (
+    BrokerTooOld,
+    LiveMembers,
+    LookupFailed,
+    LookupOutcome,
+    NoMembers,
+    OtherGroupType,
+    foreign_kind,
+)
 from gateway.hosting.pending_ids import PendingIds
 from gateway.hosting.rules import HostingRules, matches
 from gateway.hosting.states import Mode, Stage
-from kafka_codecs.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
-from kafka_codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_codecs.declaration import Struct
 from kafka_codecs.describe_groups import DescribedGroup
 from kafka_codecs.heartbeat import HeartbeatResponse
@@ -37,95 +43,11 @@ FOUND_FREE_FOR_MS = 5_000
 """How long a group counts as free after a lookup, for requests that cannot add a member."""
 FORWARDED_FOR_MS = 60_000
 """How long a group counts as the cluster's after a lookup, for the same requests."""
-NAMED_OCCUPANTS_MAX = 5
-"""Clients named in a reason; the others are only counted."""
-
-# Kafka Streams uses the consumer protocol type, with an assignor that keeps data of its own.
-STREAMS_PROTOCOL = "stream"
-
-
-@dataclass(frozen=True, slots=True)
-class LiveMembers:
-    """Live members of a group in the cluster itself."""
-
-    protocol_type: str
-    client_ids: tuple[str, ...]
-    protocol: str = ""
-    """The protocol in force, if the group is classic and has one."""
-    anchored: DescribedGroup | None = None
-    """The cluster's description of the group if its members are anchors; it says whose."""
-    described: DescribedGroup | None = field(default=None, compare=False, repr=False)
-    """The cluster's description of a classic group."""
-    consumer_group: DescribedConsumerGroup | None = field(default=None, compare=False, repr=False)
-    """The cluster's description of a group of the new protocol."""
-    native_ids: tuple[frozenset[str], ...] = field(default=(), compare=False, repr=False)
-    """The member id and the instance id of each native member."""
-    tells_natives: bool = field(default=True, compare=False)
-    """Whether the cluster says which members are native; Kafka does since 4.0."""
-
-    @property
-    def native(self) -> int:
-        """The number of native members."""
-        return len(self.native_ids)
-
-    @classmethod
-    def of(cls, group: DescribedGroup) -> Self:
-        """The members of a classic group, as the cluster describes it."""
-        return cls(
-            group.protocol_type,
-            tuple(member.client_id for member in group.members),
-            group.protocol_data,
-            None if log_of(group) is None else group,
-            group,
-        )
-
-    def __str__(self) -> str:
-        known = sorted(set(self.client_ids))
-        named, more = known[:NAMED_OCCUPANTS_MAX], len(known) - NAMED_OCCUPANTS_MAX
-        rest = f" and {more} more" if more > 0 else ""
-        count = len(self.client_ids)
-        members = "1 member" if count == 1 else f"{count} members"
-        return f"{members} ({', '.join(named)}{rest})"
-
-
-@dataclass(frozen=True, slots=True)
-class OtherGroupType:
-    """A live group of a kind that no consumer can join."""
-
-    kind: str
-    protocol_type: str = ""
-
-    def __str__(self) -> str:
-        return f"the members of a {self.kind} group of the same name"
-
-
-@dataclass(frozen=True, slots=True)
-class NoMembers:
-    """The group has no members in the cluster."""
-
-    takes_natives: bool = field(default=True, compare=False)
-    """Whether the cluster has the new protocol."""
-
-
-@dataclass(frozen=True, slots=True)
-class LookupFailed:
-    """The cluster does not say who is in the group."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerTooOld:
-    """The group's coordinator fences no static members, so no anchor can hold the group."""
-
 
 _REFUSAL_REASONS = {
     Mode.ELSEWHERE: RefusalReason.ELSEWHERE,
     Mode.UNKNOWN: RefusalReason.HOLDER_UNKNOWN,
 }
-
-LookupOutcome = LiveMembers | OtherGroupType | NoMembers | LookupFailed | BrokerTooOld
-"""What a lookup in the cluster has found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +92,8 @@ MOVING = RoutingDecision(Mode.FORWARDED, "it changes its coordinator")
 answers in either mode."""
 
 
-def foreign_kind(protocol_type: str, protocol: str) -> str:
-    """What a group is that is none of consumers; empty if it is one, as far as known."""
-    if protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
-        return f"its protocol type is {protocol_type}"
-    return "it is a group of Kafka Streams" if protocol == STREAMS_PROTOCOL else ""
-
-
 @dataclass(slots=True)
-class Standing:
+class GroupRouting:
     """The latest decision on a group, and what it rests on. `outbox` takes lines and events for
     operators; a hosted group has its other effects there as well, so that their order is kept."""
 
@@ -250,7 +165,7 @@ class Standing:
         return is_quiet and self.rules.adoption == "auto"
 
     @property
-    def why_left(self) -> str:
+    def reason_left(self) -> str:
         """Why the operator leaves the group to the cluster."""
         return "as configured (groups_forward)" if self.is_configured else RELEASED
 
@@ -265,7 +180,7 @@ class Standing:
         self.outbox.clear()
         return outbox
 
-    def lately(self, now_ms: int) -> RoutingDecision | None:
+    def recent_decision(self, now_ms: int) -> RoutingDecision | None:
         """A recent decision, for requests that cannot add a member, such as every commit of a
         consumer that assigns itself. None if the cluster must be asked."""
         if self.is_left:
@@ -287,7 +202,7 @@ class Standing:
         nothing wrong with it."""
         if call.has_look and not self.is_left:
             return self.decision
-        recent = self.lately(now_ms)
+        recent = self.recent_decision(now_ms)
         if recent is None or call.api not in JOINS or self.is_left:
             return recent
         if recent.mode is Mode.HOSTED:
@@ -300,7 +215,7 @@ class Standing:
         decision may have seen an anchor that has left since."""
         if call.has_look:
             return self.decision.has_anchor
-        recent = self.lately(now_ms)
+        recent = self.recent_decision(now_ms)
         return None if recent is None or recent.has_anchor else False
 
     def adopt(self, now_ms: int, anchor_generation: int | None) -> None:
@@ -379,7 +294,7 @@ class Standing:
                 reason = "its anchor is still in the cluster" if is_left else "its anchor holds it"
                 return self._serve(reason, now_ms, has_anchor=True)
             case _ if is_left:
-                return self.forward(self.why_left, now_ms)
+                return self.forward(self.reason_left, now_ms)
             case BrokerTooOld():
                 reason = "its coordinator is older than Kafka 2.3, so no anchor can hold the group"
                 return self.forward(reason, now_ms)
