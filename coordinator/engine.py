@@ -224,7 +224,7 @@ class GroupEngine:
         self.state.apply(record)
         if isinstance(record, DeadlineSet):
             if self._deadlines is not None:
-                self._deadlines.note(record, self.state.deadlines)
+                self._deadlines.record(record, self.state.deadlines)
         elif isinstance(record, GroupConfigs):
             self._config = group_configs.in_force(self._broker_config, record.overrides)
 
@@ -310,7 +310,7 @@ class GroupEngine:
             case GroupLost(cause=cause):
                 fence_all_members(step, cause)
             case AdoptionMoved():
-                adoption.note(step, event)
+                adoption.record(step, event)
             case AdoptionEnded():
                 adoption.adopt(step)
             case ReleaseBegan():

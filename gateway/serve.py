@@ -165,11 +165,11 @@ class _ServePlan(FleetPlan):
         self._state = state
         return state.runs
 
-    def note_log(self, log_id: str, run_id: int) -> None:
+    def record_log(self, log_id: str, run_id: int) -> None:
         """See `FleetPlan`."""
         self._state = self._state.model_copy(update={"log_id": log_id, "runs": run_id})
 
-    def note_owners(self, owners: Sequence[int]) -> None:
+    def record_owners(self, owners: Sequence[int]) -> None:
         """See `FleetPlan`."""
         # They are in force, stored or not: the next run stores them too.
         self._state = self._state.with_owners(owners)

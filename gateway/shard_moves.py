@@ -123,7 +123,7 @@ class ShardMoves:
         self._journal.give_up(shard, groups=hosted, took_ms=took_ms)
         await self._state_log.close_shard(shard)
         await self._link.say_of_shard(GaveUp(shard))
-        self._note_move(began_ms)
+        self._record_move(began_ms)
 
     def _take(self, shards: tuple[int, ...], run_id: int, nursery: trio.Nursery) -> None:
         # Anchors of the groups' last holder have an older run.
@@ -147,7 +147,7 @@ class ShardMoves:
         if self.member.owners[shard] == self.member.slot:
             self.member.serving.add(shard)
         self._opening.pop(shard).set()
-        self._note_move(began_ms)
+        self._record_move(began_ms)
         await self._link.say_of_shard(Opened(shard))
 
     def _keep_members_away(self, shard: int, handed_over: bytes | None) -> None:
@@ -180,6 +180,6 @@ class ShardMoves:
         log.error("shard_not_opened", shard=shard, reason=reason)
         await self._link.say_of_shard(NotOpened(shard))
 
-    def _note_move(self, began_ms: int) -> None:
+    def _record_move(self, began_ms: int) -> None:
         now_ms = self._clock.now_ms()
         self.last = LastMove(now_ms, now_ms - began_ms)

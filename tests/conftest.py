@@ -35,7 +35,7 @@ from tests.support.side_by_side import (
     slow_ones_first,
 )
 from tests.support.spark import SPARK_PATHS, need_spark, running_spark
-from tests.support.turns import left_to_another_turn, note_turn
+from tests.support.turns import left_to_another_turn, record_turn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Add the plugin that all runs need, and note which cases this one plays."""
-    note_turn()
+    record_turn()
     config.pluginmanager.register(PromiseWatch())
 
 
@@ -170,15 +170,15 @@ def _no_bug_is_logged() -> Iterator[None]:
     to cause one captures the log."""
     bugs: list[structlog.typing.EventDict] = []
 
-    def note(_logger: object, _level: str, line: structlog.typing.EventDict) -> Any:
+    def record(_logger: object, _level: str, line: structlog.typing.EventDict) -> Any:
         if line.get("exc_info"):
             bugs.append(line)
         return line
 
     processors = structlog.get_config()["processors"]
-    processors.insert(0, note)
+    processors.insert(0, record)
     yield
-    processors.remove(note)
+    processors.remove(record)
     assert not bugs
 
 

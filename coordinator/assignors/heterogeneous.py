@@ -85,7 +85,7 @@ class _Plan:
                 if len(self.target[owner]) - self._slack_of(owner) > lightest_load + 1:
                     self.target[owner].remove(partition)
                     self.spared.discard(owner)
-                    ranking.note(owner)
+                    ranking.record(owner)
                     self._give(partition, ranking)
                     has_moved = True
         return has_moved
@@ -99,7 +99,7 @@ class _Plan:
         self.target[receiver].add(partition)
         self._owners[partition] = receiver
         self.spared.discard(receiver)
-        ranking.note(receiver)
+        ranking.record(receiver)
 
     def _weight(self, member_id: str) -> int:
         return len(self.target[member_id]) + self._slack_of(member_id)
@@ -116,7 +116,7 @@ class _Ranking:
         self._heap = [(load_of(member_id), member_id) for member_id in member_ids]
         heapify(self._heap)
 
-    def note(self, member_id: str) -> None:
+    def record(self, member_id: str) -> None:
         """The load of this member has changed."""
         heappush(self._heap, (self._load_of(member_id), member_id))
 

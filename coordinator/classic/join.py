@@ -12,10 +12,10 @@ from coordinator.classic.rebalance import (
     join_reply,
     joined_members,
     maybe_complete_join,
-    note_new_member,
     park_join,
     prepare_rebalance,
     rebalance_or_complete,
+    record_new_member,
     release_join,
     release_sync,
     remove_member,
@@ -203,7 +203,7 @@ def _add_member(step: StepBuilder, event: JoinGroupReceived, member_id: str) -> 
         core = replace(group.core, protocol_type=event.protocol_type, leader=member_id)
         step.emit(ClassicCoreMoved(core))
     step.emit(ClassicGroupMemberPut(_member_from(event, member_id)))
-    note_new_member(step)
+    record_new_member(step)
     park_join(step, event, member_id, is_new=True)
     if group.phase is ClassicPhase.EMPTY:
         begin_initial_delay(step, waited_ms=event.waited_ms)

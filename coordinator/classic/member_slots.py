@@ -6,7 +6,7 @@ anything. Any rebalance ends all slots.
 """
 
 from coordinator.classic.subscriptions import has_to_rejoin
-from coordinator.group.member_slots import find_slot, forget_slot, grace_ms, note_return
+from coordinator.group.member_slots import find_slot, forget_slot, grace_ms, record_return
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import JoinGroupReceived, LeaveGroupReceived
 from coordinator.interface.records import ClassicGroupMember
@@ -64,7 +64,7 @@ def take_slot(step: StepBuilder, event: JoinGroupReceived) -> ClassicGroupMember
     old_id, slot = match
     if slot.reassigned:
         return None
-    note_return(step, slot)
+    record_return(step, slot)
     forget_slot(step, old_id)
     assert isinstance(slot.member, ClassicGroupMember)
     return slot.member

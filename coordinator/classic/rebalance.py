@@ -149,7 +149,7 @@ def initial_delay_over(step: StepBuilder) -> None:
         maybe_complete_join(step)
 
 
-def note_new_member(step: StepBuilder) -> None:
+def record_new_member(step: StepBuilder) -> None:
     """During the initial delay, remember that a new member has joined."""
     delay = step.classic.core.initial_delay
     if delay is not None and not delay.member_joined:

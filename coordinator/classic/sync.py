@@ -5,7 +5,7 @@ from dataclasses import replace
 from coordinator.classic.durability import store_group
 from coordinator.classic.guards import check_generation, is_at_older_epoch, known_member
 from coordinator.classic.rebalance import release_sync, restart_session
-from coordinator.classic.temporary_assignments import note_rejoined
+from coordinator.classic.temporary_assignments import record_rejoined
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.errors import GroupError
@@ -39,12 +39,12 @@ def sync(step: StepBuilder, event: SyncGroupReceived) -> None:
             release_sync(step, member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
             step.disarm(DeadlineKind.SESSION, member.member_id)
             step.emit(SyncParked(member.member_id, event.token))
-            _note_synced(step, member.member_id)
+            _record_synced(step, member.member_id)
             if member.member_id == group.core.leader:
                 _distribute(step, event)
         case ClassicPhase.STABLE:
-            _note_synced(step, member.member_id)
-            note_rejoined(step, member.member_id)
+            _record_synced(step, member.member_id)
+            record_rejoined(step, member.member_id)
             step.answer(event.token, _reply(group, member))
 
 
@@ -60,7 +60,7 @@ def _check_protocol(group: ClassicGroup, event: SyncGroupReceived) -> None:
         )
 
 
-def _note_synced(step: StepBuilder, member_id: str) -> None:
+def _record_synced(step: StepBuilder, member_id: str) -> None:
     if member_id in step.classic.unsynced:
         step.emit(SyncReceived(member_id))
     if not step.classic.unsynced:

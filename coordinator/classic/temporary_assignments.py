@@ -72,7 +72,7 @@ def rejoins_alone(step: StepBuilder, before: ClassicGroupMember, now: ClassicGro
     )
 
 
-def note_rejoined(step: StepBuilder, member_id: str) -> None:
+def record_rejoined(step: StepBuilder, member_id: str) -> None:
     """A member has got its assignment."""
     core = step.classic.core
     if member_id in core.told_to_rejoin:

@@ -16,7 +16,7 @@ from itertools import islice
 from coordinator.consumer.member_slots import end_slot
 from coordinator.consumer.selection import client_side_assignor
 from coordinator.consumer.target import target_due_at_ms
-from coordinator.group.member_slots import find_slot, note_return
+from coordinator.group.member_slots import find_slot, record_return
 from coordinator.group.rolls import is_rolled
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.events import (
@@ -79,7 +79,7 @@ def take_slot(
     assert isinstance(slot.member, Member)
     target = step.consumer.targets.get(old_id)
     metadata = step.consumer.target_metadata.get(old_id)
-    note_return(step, slot)
+    record_return(step, slot)
     end_slot(step, old_id)
     if not slot.reassigned:
         if target is not None:

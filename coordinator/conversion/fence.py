@@ -16,7 +16,7 @@ from coordinator.consumer.regexes import forget_unused_regexes
 from coordinator.consumer.removal import delete_member
 from coordinator.consumer.temporary_assignments import assign_temporarily
 from coordinator.conversion.downgrade import downgrade_after_removal, may_downgrade_without
-from coordinator.group.rolls import note_leave
+from coordinator.group.rolls import record_leave
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.records import EpochCause, GroupEpoch, RemovalCause
 
@@ -27,7 +27,7 @@ def leave(step: StepBuilder, causes: Mapping[str, RemovalCause]) -> None:
     left_by_request = all(cause is RemovalCause.LEFT for cause in causes.values())
     member_id = next(iter(causes))
     if left_by_request and len(causes) == 1:
-        note_leave(step, step.consumer.members[member_id])
+        record_leave(step, step.consumer.members[member_id])
     if not left_by_request or len(causes) > 1 or not may_keep_slot(step, member_id):
         fence(step, causes)
         return

@@ -22,7 +22,7 @@ from coordinator.group.embedded_protocol import (
     read_assignment,
     read_subscription,
 )
-from coordinator.group.rolls import note_change
+from coordinator.group.rolls import record_change
 from coordinator.group.step_builder import StepBuilder
 from coordinator.interface.config import CONSUMER_SIZE_LIMIT, GroupConfig
 from coordinator.interface.errors import GroupError
@@ -151,7 +151,7 @@ def _upgrade(step: StepBuilder, group: ClassicGroup, event: ConsumerHeartbeatRec
     remove_classic_group(step)
     _write_consumer_group(step, group.core.generation, converted)
     step.emit(ConversionsMoved(replace(step.state.conversions, upgraded_ms=step.now_ms)))
-    note_change(step)
+    record_change(step)
     for member_id in told_to_rejoin:
         move_phase(step, member_id, PhaseEvent.TOLD_TO_REJOIN)
     return (

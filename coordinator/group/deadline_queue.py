@@ -20,7 +20,7 @@ class DeadlineQueue:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def note(self, record: DeadlineSet, deadlines: Mapping[DeadlineKey, int]) -> None:
+    def record(self, record: DeadlineSet, deadlines: Mapping[DeadlineKey, int]) -> None:
         """Add a deadline. If it is later cleared or moved, its entry becomes stale."""
         heapq.heappush(self._heap, (record.at_ms, record.key))
         if len(self._heap) > ENTRIES_PER_DEADLINE_MAX * (len(deadlines) + 1):

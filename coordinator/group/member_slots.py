@@ -55,7 +55,7 @@ def find_slot(
     return None
 
 
-def note_return(step: StepBuilder, slot: MemberSlot) -> None:
+def record_return(step: StepBuilder, slot: MemberSlot) -> None:
     """A slot is being taken."""
     step.emit(MemberReturned(at_ms=step.now_ms, away_ms=step.now_ms - slot.left_ms))
 

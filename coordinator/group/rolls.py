@@ -28,7 +28,7 @@ def is_rolled(state: GroupState, config: GroupConfig, now_ms: int) -> bool:
     return now_ms - last_ms < ANNOUNCED_ROLL_PAUSE_MS_MAX
 
 
-def note_join(
+def record_join(
     step: StepBuilder,
     event: JoinGroupReceived | ConsumerHeartbeatReceived,
     before: Member | None,
@@ -42,15 +42,15 @@ def note_join(
         is_first = is_classic and not group.phases and bool(group.members)
         has_changed = is_first or _returns_with_another_protocol(step, event)
     if has_changed:
-        note_change(step)
+        record_change(step)
 
 
-def note_change(step: StepBuilder) -> None:
+def record_change(step: StepBuilder) -> None:
     """A member has changed its protocol."""
     step.emit(ProtocolChanged(step.now_ms))
 
 
-def note_leave(step: StepBuilder, member: Member) -> None:
+def record_leave(step: StepBuilder, member: Member) -> None:
     """Remember a dynamic member that leaves, in case it comes back with another protocol."""
     if member.instance_id is None:
         left = DynamicMemberLeft(

@@ -39,7 +39,7 @@ def obstacles(group: ClassicGroupValue, config: GroupConfig) -> tuple[str, ...]:
     return tuple(_obstacles(group, config))
 
 
-def note(step: StepBuilder, event: AdoptionMoved) -> None:
+def record(step: StepBuilder, event: AdoptionMoved) -> None:
     """Store how far an adoption has come."""
     ensure(not _has_members(step), "a group with members cannot be adopted a second time")
     if event.adoption != step.state.adoption:

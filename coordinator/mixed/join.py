@@ -19,7 +19,7 @@ from coordinator.consumer.temporary_assignments import take_slot
 from coordinator.conversion.downgrade import downgrade_by_replacement, may_downgrade_without
 from coordinator.group.consumer_group import ConsumerGroup
 from coordinator.group.embedded_protocol import owned_partitions, read_subscription, user_data_in
-from coordinator.group.rolls import note_join
+from coordinator.group.rolls import record_join
 from coordinator.group.step_builder import StepBuilder
 from coordinator.group.stray_commits import doubt_commits
 from coordinator.interface.config import MigrationPolicy
@@ -129,7 +129,7 @@ def _join(step: StepBuilder, event: JoinGroupReceived, subscription: Subscriptio
         before = take_slot(step, member_id, event)
         gives_back = group.epoch > epoch_before
         takes_over_native = before is not None and not before.is_classic and not gives_back
-    note_join(step, event, before)
+    record_join(step, event, before)
     after = _describe_member(event, member_id, subscription, before)
     why_else = EpochCause.REBALANCE_INTERRUPTED if is_back else None
     if before is not None and _has_new_metadata(step, before, after):

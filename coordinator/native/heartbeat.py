@@ -16,7 +16,7 @@ from coordinator.consumer.validation import check_heartbeat
 from coordinator.conversion.upgrade import enter_consumer_group
 from coordinator.group.classic_group import ClassicGroup
 from coordinator.group.consumer_group import ConsumerGroup
-from coordinator.group.rolls import note_join
+from coordinator.group.rolls import record_join
 from coordinator.group.step_builder import StepBuilder
 from coordinator.group.stray_commits import doubt_commits
 from coordinator.interface.config import GroupConfig
@@ -28,7 +28,7 @@ from coordinator.interface.topics import Partition
 from coordinator.interface.volatile_records import DeadlineKind, Repetition, RepetitionMoved
 from coordinator.native.heartbeat_interval import next_interval_ms
 from coordinator.native.leave import leave
-from coordinator.native.statements import note_answer, owned_by_sender
+from coordinator.native.statements import owned_by_sender, record_answer
 from kafka_codecs.error_codes import ErrorCode
 
 
@@ -47,7 +47,7 @@ def heartbeat(step: StepBuilder, event: ConsumerHeartbeatReceived) -> None:
         needs_target |= returns_in_person(step, member_id, event)
     before = admit(step, event, member_id)
     if event.member_epoch == JOIN_EPOCH and step.state.group is not None:
-        note_join(step, event, before)
+        record_join(step, event, before)
     after = _describe_member(event, member_id, before, step.config)
     check_versions(step, before, after)
     why_else = EpochCause.REBALANCE_INTERRUPTED if needs_target else None
@@ -106,7 +106,7 @@ def _answer(
     # An assignor may have something new to say about the same partitions.
     must_list |= metadata is not None and current.member_epoch != event.member_epoch
     if must_list:
-        note_answer(step, event, current_before, current, member_id=member_id)
+        record_answer(step, event, current_before, current, member_id=member_id)
     step.answer(
         event.token,
         ConsumerHeartbeatReply(

@@ -26,7 +26,7 @@ def owned_by_sender(
     return event.owned.union(current.assigned if is_proof else current.held_partitions)
 
 
-def note_answer(
+def record_answer(
     step: StepBuilder,
     event: ConsumerHeartbeatReceived,
     before: Assignment | None,

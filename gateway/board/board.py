@@ -151,7 +151,7 @@ class Board:
                 await trio.lowlevel.checkpoint()
             if since is not None:
                 mark = others.get(group_id) or await self._mark(group_id)
-                changed = changes.note(group_id, mark)
+                changed = changes.record(group_id, mark)
                 if changed <= since and not is_complete:
                     continue
             if len(lines) == min(groups_max, GROUPS_MAX):

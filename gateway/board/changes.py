@@ -37,7 +37,7 @@ class Changes:
         """Whether everything is known that has changed since this list: never since 0."""
         return self._first <= since <= self.revision
 
-    def note(self, group_id: str, mark: Hashable) -> int:
+    def record(self, group_id: str, mark: Hashable) -> int:
         """The group has this mark now. Returns the number of the list that had it first."""
         shown = self._shown.get(group_id)
         if shown is None or shown[0] != mark:

@@ -302,7 +302,7 @@ class AllGroupStats:
         state = self._state_of(group_id)
         stats.advance(now_ms, state)
         if (length_s := stats.end_rebalance(now_ms, state)) is not None:
-            self.rebalances.note(length_s)
+            self.rebalances.record(length_s)
 
     def _see(self, group_id: str, member_id: str) -> None:
         """Bound the clients of all groups. A refused client never leaves its group."""

@@ -258,7 +258,7 @@ class Cluster:
             known = with_topic_ids(answer).topics
             added = tuple(topic for topic in known if topic.name in followed)
             self._latest = replace(self._latest, topics=(*self._latest.topics, *added))
-            self._note_change()
+            self._record_change()
         if not has_room:
             who = "all clients" if owner is None else f"the {owner}"
             limit = TOPICS_MAX if owner is None else self._followed.limit_of(owner)
@@ -473,9 +473,9 @@ class Cluster:
         self.addresses |= brokers
         self._latest = with_topic_ids(answer)
         if news:
-            self._note_change()
+            self._record_change()
 
-    def _note_change(self) -> None:
+    def _record_change(self) -> None:
         self.changed.set()
         self.changed = trio.Event()
 

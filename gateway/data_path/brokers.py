@@ -212,10 +212,10 @@ class Brokers:
         except UpstreamError as error:
             self.doubt(node_id, str(error))
             raise
-        self._note_offer(node_id, offer_of(connection.api_versions))
+        self._record_offer(node_id, offer_of(connection.api_versions))
         return connection
 
-    def _note_offer(self, node_id: int, offer: Offer) -> None:
+    def _record_offer(self, node_id: int, offer: Offer) -> None:
         self._offers.pop(node_id, None)  # so that the latest comes last
         self._offers[node_id] = offer
         self._offers_s[node_id] = trio.current_time()
@@ -241,7 +241,7 @@ class Brokers:
                 connection = await self._open(address, ClientSoftware())
                 connection.close()
                 # It may have been upgraded while it was away.
-                self._note_offer(node_id, offer_of(connection.api_versions))
+                self._record_offer(node_id, offer_of(connection.api_versions))
                 self._away.pop(node_id).set()
         log.info("broker_back", node_id=node_id)
 

@@ -14,7 +14,7 @@ class CallTimes:
         self._longest_s = self._before_s = 0.0
         self._since_s = 0.0
 
-    def note(self, length_s: float, now_s: float) -> None:
+    def record(self, length_s: float, now_s: float) -> None:
         """A call was answered, or given up, after this time."""
         self._turn_over(now_s)
         self._longest_s = max(self._longest_s, length_s)

@@ -139,7 +139,7 @@ class ClientConnection:
             client_host=client_host,
             slot=slot,
             log_context=log_context,
-            on_end=self._note_end_of_request,
+            on_end=self._record_end_of_request,
         )
 
     def sleep(self) -> None:
@@ -177,9 +177,9 @@ class ClientConnection:
             self._wake()
             return
         self._is_asleep = False
-        self.slot.note_end(by_client=True)
+        self.slot.record_end(by_client=True)
         self.close()
-        self._task_runner.note_end(self)
+        self._task_runner.record_end(self)
 
     def _wake(self) -> None:
         if self._is_asleep:
@@ -225,7 +225,7 @@ class ClientConnection:
                 finally:
                     self._reading = None
                     if not goes_idle:
-                        self.slot.note_end(by_client=self._lifetime.has_ended)
+                        self.slot.record_end(by_client=self._lifetime.has_ended)
                         if self._state in _READING:
                             self._move(ClientState.FINISHING)
         if self._state is ClientState.FINISHING:
@@ -495,7 +495,7 @@ class ClientConnection:
         if self._source.is_empty() and not self._groups.has_begun():
             if self._state is not ClientState.RESTING:
                 self._move(ClientState.RESTING)
-            self._task_runner.note_rest(self)
+            self._task_runner.record_rest(self)
         arrival = await self._source.arrivals(self._relay_arrivals)
         if arrival is Arrival.END and not self._source.is_empty():
             raise StreamEnded
@@ -514,7 +514,7 @@ class ClientConnection:
             self._move(_RESTING)
         return is_done
 
-    def _note_end_of_request(self) -> None:
+    def _record_end_of_request(self) -> None:
         """A request that was under way without a task has its answer."""
         if self._groups.has_begun() or self._state is _DRAINING:
             self._source.wake()

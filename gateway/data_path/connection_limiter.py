@@ -106,7 +106,7 @@ class ConnectionSlot:
             self._client = ClientIdentity(self._client_host, client_id)
             connected_clients.begin(self._client)
 
-    def note_end(self, *, by_client: bool) -> None:
+    def record_end(self, *, by_client: bool) -> None:
         """Nothing more comes on the connection."""
         client, self._client = self._client, None
         connected_clients = self._limiter.connected_clients
@@ -115,7 +115,7 @@ class ConnectionSlot:
 
     def leave(self) -> None:
         """The connection has ended."""
-        self.note_end(by_client=False)
+        self.record_end(by_client=False)
         if self._in_handshake:
             self._limiter.end_handshake(self._client_host)
         self._limiter.remove(self.owner)

@@ -48,7 +48,7 @@ class ConnectionTasks(Generic[_C]):
         context = connection.log_context.copy()  # the task that calls may be in the original
         context.run(self._nursery.start_soon, self._serve, connection)
 
-    def note_rest(self, connection: _C) -> None:
+    def record_rest(self, connection: _C) -> None:
         """Count the connection as idle. The one that has been idle longest loses its tasks if too
         many keep theirs."""
         self._resting.pop(connection, None)
@@ -59,7 +59,7 @@ class ConnectionTasks(Generic[_C]):
             if not first.go_idle():
                 self._resting[first] = None
 
-    def note_end(self, connection: _C) -> None:
+    def record_end(self, connection: _C) -> None:
         """Forget a connection that has ended."""
         self._resting.pop(connection, None)
         self._on_end(connection)
@@ -69,4 +69,4 @@ class ConnectionTasks(Generic[_C]):
             await connection.serve()
         finally:
             if connection.has_ended:
-                self.note_end(connection)
+                self.record_end(connection)

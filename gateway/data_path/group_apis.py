@@ -126,7 +126,7 @@ class GroupApis(Protocol):
         """
         ...
 
-    def note_recalled(self, answer: Struct) -> None:  # noqa: ARG002
+    def record_recalled(self, answer: Struct) -> None:  # noqa: ARG002
         """A client gets this answer, which another one had a moment ago."""
         return
 
@@ -144,7 +144,7 @@ class GroupApis(Protocol):
         repair of the anchor. May raise as `answer` does."""
         raise ValueError(f"{request.message} has no {commit} under way")
 
-    def note_transaction_end(self, request: EndTxnRequest) -> None:  # noqa: ARG002
+    def record_transaction_end(self, request: EndTxnRequest) -> None:  # noqa: ARG002
         """The cluster has ended a transaction, which may have offsets of groups in it."""
         return
 

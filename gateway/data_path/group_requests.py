@@ -260,11 +260,11 @@ class GroupRequests:
             if response is None:
                 rest = partial(self._finish, request, pending)
             else:
-                self._note_time(request, trio.current_time())
+                self._record_time(request, trio.current_time())
                 rest = self._send(request, response)
         except Exception as error:  # raised in the task, because the group has called
             rest = partial(_fail, error)
-        self._note_end(rest)
+        self._record_end(rest)
 
     def _send(self, request: GroupRequest, response: Struct) -> Begun | None:
         """Send an answer. Returns what a task has to do for the rest."""
@@ -286,7 +286,7 @@ class GroupRequests:
             sent = 0
         if sent == len(answer):
             if heartbeat is not None:
-                self._note_heartbeat_sent(request, heartbeat, arrived)
+                self._record_heartbeat_sent(request, heartbeat, arrived)
             return None
         self.lingers = False  # what counts has happened
         frames.is_sending = sent > 0
@@ -296,9 +296,9 @@ class GroupRequests:
         arrived = self._frames.source.count_arrived_bytes()
         await self._frames.put(rest)
         if isinstance(response, ConsumerGroupHeartbeatResponse):
-            self._note_heartbeat_sent(request, response, arrived)
+            self._record_heartbeat_sent(request, response, arrived)
 
-    def _note_heartbeat_sent(
+    def _record_heartbeat_sent(
         self, request: GroupRequest, response: ConsumerGroupHeartbeatResponse, arrived: int
     ) -> None:
         """Note what the client had sent before it could have this answer, if the answer has an
@@ -363,15 +363,15 @@ class GroupRequests:
         last_word = self._shared.group_apis.last_word(request, response)
         if last_word is not response:
             frame = await self._frames.frame_answer(request.header, last_word)
-        self._note_time(request, trio.current_time())
+        self._record_time(request, trio.current_time())
         await self._send_all(request, frame, last_word)
 
-    def _note_time(self, request: GroupRequest, now_s: float) -> None:
+    def _record_time(self, request: GroupRequest, now_s: float) -> None:
         """A call that was not answered immediately has its answer."""
         length_s = now_s - request.at_s
         if length_s >= SLOW_FROM_S:
             self._calls = self._calls or CallTimes()
-            self._calls.note(length_s, now_s)
+            self._calls.record(length_s, now_s)
 
     # Commits, which the broker stores
 
@@ -398,8 +398,8 @@ class GroupRequests:
                 rest = None if is_for_client else partial(self._end_commit, request, commit)
                 turn_s = self._shared.resources.poller.turn_s
                 if turn_s - request.at_s >= SLOW_FROM_S:
-                    self._note_time(request, turn_s)
-                self._note_end(rest)
+                    self._record_time(request, turn_s)
+                self._record_end(rest)
             return is_for_client
 
         sent = bytearray(start + commit.body)
@@ -411,7 +411,7 @@ class GroupRequests:
             self._begun = partial(self._send_rest, rest)
         return not rest
 
-    def _note_end(self, rest: Begun | None) -> None:
+    def _record_end(self, rest: Begun | None) -> None:
         """A request that was under way has its answer; `rest` is what that still takes."""
         self._begun = rest
         if self._changed is not None:
@@ -450,7 +450,7 @@ class GroupRequests:
         ]
         await self._frames.upstream.idle()
         await self._frames.put(b"".join(frames))
-        self._note_time(first, trio.current_time())
+        self._record_time(first, trio.current_time())
 
     def _next_commit(self, version: int) -> int | None:
         """The size of the next request if it is a complete commit of this version."""

@@ -267,16 +267,18 @@ class RelayedRequests:
         masked, masks = self._shared.private_names.mask(request)
         if masks:
             frame = encode_request_header(header) + encode(masked, version)
-        change = partial(self._note_transaction_end, request, masks)
+        change = partial(self._record_transaction_end, request, masks)
         take = partial(self._frames.rewrite, ApiKey.END_TXN, version, correlation_id, change)
         connection = await self._opened_with_room()
         await connection.send_held(frame, connection.expect(correlation_id, take))
 
-    async def _note_transaction_end(self, request: Struct, masks: Masks, answer: Struct) -> Struct:
+    async def _record_transaction_end(
+        self, request: Struct, masks: Masks, answer: Struct
+    ) -> Struct:
         assert isinstance(request, EndTxnRequest)
         assert isinstance(answer, EndTxnResponse)
         if not answer.error_code:
-            self._shared.group_apis.note_transaction_end(request)
+            self._shared.group_apis.record_transaction_end(request)
         return await self.for_client(ApiKey.END_TXN, answer, masks)
 
     async def _describe_topics(self, size: int) -> None:

@@ -80,7 +80,7 @@ async def serve(
     resources = StreamResources(pressure=limiter.traffic.pressure)
     found_coordinators: FoundCoordinators | None = None
     if config.member is None:
-        found_coordinators = FoundCoordinators(config.names, group_apis.note_recalled)
+        found_coordinators = FoundCoordinators(config.names, group_apis.record_recalled)
     context = ConnectionContext(
         limits=config.limits,
         group_apis=group_apis,
@@ -283,7 +283,7 @@ class _Clients:
     def _forget(self, connection: ClientConnection) -> None:
         """The connection has ended."""
         self._connections.discard(connection)
-        self._limiter.traffic.note_end(connection)
+        self._limiter.traffic.record_end(connection)
         connection.slot.leave()
 
     async def _handshake(

@@ -388,13 +388,13 @@ class FrameSource:
     def _on_ready(self, events: int) -> None:
         self._drained = False
         if events & HANG_UP:
-            self._note_hang_up()
+            self._record_hang_up()
         if self._waiting is not None:  # otherwise the task will look itself
             self.waits_since_s = self._poller.turn_s
             if self._look():
                 self._poller.again(self._sock)
 
-    def _note_hang_up(self) -> None:
+    def _record_hang_up(self) -> None:
         self._hung_up = True
         if self._on_hang_up is not None:
             self._on_hang_up()
@@ -463,7 +463,7 @@ class FrameSource:
             count = 0  # what arrived before the reset has been received
         if count == 0:
             self.has_ended = True
-            self._note_hang_up()
+            self._record_hang_up()
             self._drained = False  # the next call finds the end again
             self._give_back()
             return 0

@@ -69,7 +69,7 @@ class Traffic:
         # By hash: a fixed size, because clients choose the lengths of names.
         self._ended: QuotaCache[int, _Ended] = QuotaCache(CLIENTS_MAX, ShareRule())
 
-    def note_end(self, flow: Flow) -> None:
+    def record_end(self, flow: Flow) -> None:
         """A connection has ended."""
         now_s, (came, went) = trio.current_time(), flow.moved_bytes
         self._from_clients += came

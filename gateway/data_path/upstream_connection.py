@@ -316,7 +316,7 @@ class UpstreamConnection:
                     return arrival is Arrival.IDLE
             elif source.has_run or source.rest:
                 await source.catch_up(self._client)
-                self._note_sent()
+                self._record_sent()
             else:
                 await self._take_answer(*source.unpack(_ANSWER_START))
         return False
@@ -338,7 +338,7 @@ class UpstreamConnection:
                 return False
         if (source.rest and source.rest_is_long) or not source.send_run(self._client):
             return False
-        self._note_sent()
+        self._record_sent()
         return True
 
     def _deliver(
@@ -410,7 +410,7 @@ class UpstreamConnection:
             self._has_unsent = True
             await send_all(self._client, start + frame[SIZE.size :])
         if is_for_client or isinstance(expected, _Changed):
-            self._note_sent()
+            self._record_sent()
 
     async def _find_room(self, size: int) -> HeldAnswer | None:
         """Wait until an answer may be held; a short one always may. Raises BadAnswer,
@@ -423,7 +423,7 @@ class UpstreamConnection:
             return None
         return await self._answers.take(self._slot.owner, size)
 
-    def _note_sent(self) -> None:
+    def _record_sent(self) -> None:
         """The client has all answers that were taken, except for the rest of the last."""
         self._has_unsent = self._source.rest > 0
         if self._changed is not None:

@@ -40,11 +40,11 @@ class GroupTracker:
         following = [*self._costs.begin(events, at_ms)]
         ends: list[GrantEnded] = []
         for event in events:
-            self._costs.note(event, at_ms)
+            self._costs.record(event, at_ms)
             self._group.apply(event)
             ends += self._ends_of_deleted(event)
         for end in ends:
-            self._costs.note(end, at_ms)
+            self._costs.record(end, at_ms)
             self._group.apply(end)
         self._costs.finish(at_ms)
         return [*following, *ends]

@@ -114,7 +114,7 @@ class _Figures(NamedTuple):
 
 
 class MoveCosts:
-    """Call `begin` with the events of a decision, then `note` with each, and `settle` when the
+    """Call `begin` with the events of a decision, then `record` with each, and `settle` when the
     state of the group is known."""
 
     def __init__(self, group: TrackedGroup) -> None:
@@ -169,7 +169,7 @@ class MoveCosts:
             self._opened.users += 1
         return interrupted
 
-    def note(self, event: GatewayEvent, at_ms: int) -> None:  # noqa: PLR0912  # one case for each
+    def record(self, event: GatewayEvent, at_ms: int) -> None:  # noqa: PLR0912  # one case for each
         """Take an event of the decision into account."""
         match event:
             case PartitionsAssigned():

@@ -70,11 +70,11 @@ class FleetPlan(Protocol):
     def number_run(self) -> int:
         """A run id, greater than all before."""
 
-    def note_log(self, log_id: str, run_id: int) -> None:
+    def record_log(self, log_id: str, run_id: int) -> None:
         """Learn which state log the fleet has, and count its runs on from this one. The next run
         stores it."""
 
-    def note_owners(self, owners: Sequence[int]) -> None:
+    def record_owners(self, owners: Sequence[int]) -> None:
         """Store which slot owns each shard, for commands. NO_SLOT: it is on another machine."""
 
     def explain_end(self, reason: str) -> None:
@@ -157,7 +157,7 @@ class _Parent:
             case Serving():
                 self._on_serving(slot)
             case LogClaimed(log_id, run_id):
-                self._plan.note_log(log_id, run_id)
+                self._plan.record_log(log_id, run_id)
             case LogLost(reason):
                 if not self._has_lost_log:  # the others lose it too
                     self._plan.explain_end(reason)
@@ -241,7 +241,7 @@ class _Parent:
 
     def _store_owners(self, owners: Sequence[int]) -> None:
         try:  # before the new owners open their shards: commands find groups there
-            self._plan.note_owners(owners)
+            self._plan.record_owners(owners)
         except StateFolderError as error:  # commands look for groups in the wrong process
             log.error("owners_not_stored", reason=str(error))  # noqa: TRY400
 

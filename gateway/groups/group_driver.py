@@ -320,7 +320,7 @@ class GroupDriver:
         if isinstance(call.answer, Forwarded):
             self.relayed.add(call)
         else:
-            self._services.counts.note_answer(call.answer)
+            self._services.counts.record_answer(call.answer)
         self._wake(call.client)
 
     def start_action(self, pending_action: PendingAction) -> None:

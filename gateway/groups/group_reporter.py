@@ -45,12 +45,12 @@ class GroupReporter:
 
     def log(self, line: Log) -> None:
         """Log a line."""
-        self._counts.note_line(line)
+        self._counts.record_line(line)
         carry_out_now(line, self._group.group_id, self._journal)
 
     def report_now(self, effect: EmitNow) -> None:
         """Report an event that belongs to no decision."""
-        self._counts.note_line(effect)
+        self._counts.record_line(effect)
         carry_out_now(effect, self._group.group_id, self._journal, self._owner)
         self.follow(DecisionEvents((effect.event,), self._clock.now_ms()))
 

@@ -77,7 +77,7 @@ class GroupRouter:
         if decision.mode is Mode.HOSTED:
             return None if decision.has_anchor else await self._refusal_from_log(group_id, call)
         answer = answer_elsewhere(decision, call)
-        self._services.counts.note_answer(answer)
+        self._services.counts.record_answer(answer)
         return answer
 
     async def is_forwarded(self, group_id: str, owner: QuotaKey) -> bool:
@@ -109,7 +109,9 @@ class GroupRouter:
             await trio.lowlevel.checkpoint()
         return decisions
 
-    def note_relayed(self, group_id: str, client: Client, request: Struct, answer: Struct) -> None:
+    def record_relayed(
+        self, group_id: str, client: Client, request: Struct, answer: Struct
+    ) -> None:
         """Learn from what the cluster has answered. Only a group that may be adopted needs a driver
         for it."""
         relayed = Relayed(client, request, answer)
@@ -117,7 +119,7 @@ class GroupRouter:
             self._drivers.driver(group_id, client.owner).feed(relayed)
         else:
             now_ms = self._clock.now_ms()
-            self._rules.watched.note_relayed(group_id, client, request, answer, now_ms)
+            self._rules.watched.record_relayed(group_id, client, request, answer, now_ms)
         for described_id in self._rules.watched.take_described():
             self.on_watched(described_id)
 
@@ -179,7 +181,7 @@ class GroupRouter:
                 RefusalReason.NOT_AT_COORDINATOR if is_known else RefusalReason.COORDINATOR_UNKNOWN
             )
             answer = refuse(cause)
-            self._services.counts.note_answer(answer)
+            self._services.counts.record_answer(answer)
             return answer
         engine = await self._engine_in_log(group_id)
         if engine is None:

@@ -188,7 +188,7 @@ class GroupWork:
             services.limits.log_health.on_write(damage, services.clock.now_ms())
             return Failed(effect, damage)
         finally:
-            services.counts.log_writes.note(trio.current_time() - began_s, failed=has_failed)
+            services.counts.log_writes.record(trio.current_time() - began_s, failed=has_failed)
         try:
             for decision, envelopes in zip(batch.decisions, stamped, strict=True):
                 services.journal.pass_on(envelopes, decision.reported.owner)

@@ -56,7 +56,7 @@ class RegexPermissions:
 
     def list_topics_to_ask(self, group_id: str) -> frozenset[str]:
         """The topics to ask about on the connection of this heartbeat, which is then expected to
-        `note` the answer."""
+        `record` the answer."""
         group, now_s = self._group(group_id), trio.current_time()
         wanted = self.waiting.get(group_id, frozenset())
         if not wanted or now_s - group.asked_s < ASK_AGAIN_S:
@@ -71,7 +71,7 @@ class RegexPermissions:
             name for name in names if name not in answers or answers[name][0] <= since_s
         )
 
-    def note(self, group_id: str, names: Collection[str], refused: Collection[str]) -> None:
+    def record(self, group_id: str, names: Collection[str], refused: Collection[str]) -> None:
         """The cluster has answered: a member may describe all but the refused topics."""
         group, now_s, since_s = self._group(group_id), trio.current_time(), self._since_s
         self._topics -= len(group.answers)

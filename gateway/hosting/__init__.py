@@ -7,8 +7,8 @@ carries its effects out, and reports their results as further inputs.
 All groups share the settings, and what they learn from each other (`rules.py`). The machine
 consists of four smaller ones, which share one list of effects (`group_parts.py`):
 
-- `GroupRouting` (`group_routing.py`): does the gateway or the cluster coordinate the group? A group with
-  members in the cluster is forwarded, because its partitions must not have two owners.
+- `GroupRouting` (`group_routing.py`): does the gateway or the cluster coordinate the group? A group
+  with members in the cluster is forwarded, because its partitions must not have two owners.
 - `LoggedEngine` (`logged_engine.py`): the group's engine, its log, and the batches between them.
   `states.py` lists its phases, from unloaded to writing.
 - `Anchor` (`anchor.py`): the gateway's own member in the cluster's group of the same name. It keeps

@@ -300,7 +300,7 @@ class Adopting(Moving):
     def _on_description(self, group: DescribedGroup | None, now_ms: int) -> None:
         parts = self._parts
         if group is not None and self.stage is Stage.PROPOSED:
-            parts.rules.watched.note_described(group)
+            parts.rules.watched.record_described(group)
         watched = parts.rules.watched.group(parts.group_id)
         if self.stage is Stage.RESUMING:
             self._resume(group, now_ms)
@@ -321,7 +321,7 @@ class Adopting(Moving):
             self._announce(AdoptionState(group=snapshot(group, watched)))
             for member in watched.members.values():
                 if member.joined_on is not None:
-                    parts.joined_on.note((member.member_id,), member.joined_on)
+                    parts.joined_on.record((member.member_id,), member.joined_on)
             self._move(Stage.ANNOUNCING, now_ms)
             self._store_adoption(self._adoption)
 

@@ -490,7 +490,7 @@ class CallStages:
             self.answer(call, outcome)
             return
         if isinstance(outcome, JoinGroupReply | ConsumerHeartbeatReply) and call.api in JOINS:
-            self._note_join(call, outcome)
+            self._record_join(call, outcome)
         if call.answer is not None:
             return
         if call.is_placed or not self._can_anchor:
@@ -508,11 +508,11 @@ class CallStages:
         elif self._anchor.is_here or self.need_anchor(call, now_ms):
             self._reply(call, outcome, now_ms)
 
-    def _note_join(self, call: Call, reply: JoinGroupReply | ConsumerHeartbeatReply) -> None:
+    def _record_join(self, call: Call, reply: JoinGroupReply | ConsumerHeartbeatReply) -> None:
         if call.connection is None or reply.error:
             return
         joined_on = self._parts.joined_on
-        if joined_on.note((reply.member_id,), call.connection):
+        if joined_on.record((reply.member_id,), call.connection):
             joined_on.forget_others(self.member_ids())
         if call.api is GroupApi.CONSUMER_JOIN:
             self._commits.on_native_join(reply.member_id, call.connection, call.newest_connection)
@@ -549,22 +549,22 @@ class CallStages:
         return self._engine.refusal(call, now_ms) or refuse(RefusalReason.NOT_ANCHORED, reason)
 
     def _reply(self, call: Call, reply: Reply | Refused, now_ms: int) -> None:
-        self._note_time(call, now_ms)
+        self._record_time(call, now_ms)
         self.answer(call, reply)
 
-    def _note_time(self, call: Call, now_ms: int) -> None:
+    def _record_time(self, call: Call, now_ms: int) -> None:
         """Whether only members wait: a first member also waits for the anchor."""
         if isinstance(call.event, ConsumerHeartbeatReceived) and call.event.member_epoch > 0:
-            self._note_answer_time(now_ms - call.asked_ms)
+            self._record_answer_time(now_ms - call.asked_ms)
 
-    def _note_answer_time(self, time_ms: int) -> None:
+    def _record_answer_time(self, time_ms: int) -> None:
         self._times.append(time_ms)
         self.answers_within_ms = max(self._times)
         self.answers_are_slow = self.answers_within_ms > self._quick_ms
 
-    def note_answer_at_rest(self) -> None:
+    def record_answer_at_rest(self) -> None:
         """Let an answer that took no time make slow ones be forgotten."""
-        self._note_answer_time(0)
+        self._record_answer_time(0)
 
     def _release(self, call: Call, now_ms: int) -> None:
         """Have the anchor leave an empty group, so that the cluster may change it. If an earlier
@@ -866,7 +866,7 @@ class CallStages:
         """The client has gone. Its request is still decided, and an accepted commit ends."""
         if call.answer is not None:
             return
-        self._note_time(call, now_ms)
+        self._record_time(call, now_ms)
         if isinstance(call, Commits):
             self._commits.abandon(call, now_ms)
         self.answer(call, Abandoned())

@@ -108,10 +108,10 @@ class CommitsInFlight:
         """A native member has joined: perhaps again, or as a new process with the id of one that
         crashed. It may fetch before a commit of the same epoch arrives that it, or that process,
         had sent on an older connection."""
-        self._note_used((member_id,), connection, newest)
+        self._record_used((member_id,), connection, newest)
 
-    def _note_used(self, keys: Collection[object], connection: int, newest: int) -> None:
-        if self._newest.note(keys, connection, newest):
+    def _record_used(self, keys: Collection[object], connection: int, newest: int) -> None:
+        if self._newest.record(keys, connection, newest):
             self._newest.forget_others(self._members())
 
     def waited_in_vain(self, call: Commits) -> None:
@@ -121,13 +121,13 @@ class CommitsInFlight:
         for commit in call.commits.values():
             is_of_member = commit.has_member and all(key in members for key in commit.order_keys)
             if is_of_member and call.connection is not None:
-                self._note_used(commit.order_keys, call.connection, call.newest_connection)
+                self._record_used(commit.order_keys, call.connection, call.newest_connection)
 
     def on_recalled(self, call: Commits) -> None:
         """A move has checked the commits of recalled members, which travel under other ids."""
         for commit in call.commits.values():
             decision = commit.outcome.decision
-            self._note_decided(call, commit, decision)
+            self._record_decided(call, commit, decision)
             is_accepted = decision is not None and not decision.error
             commit.move(_ACCEPTED if is_accepted else CommitPhase.ENDED)
 
@@ -155,7 +155,7 @@ class CommitsInFlight:
             commit.move(CommitPhase.ENDED)
             return
         commit.outcome = Outcome(decision=outcome)
-        self._note_decided(call, commit, outcome)
+        self._record_decided(call, commit, outcome)
         if outcome.error:
             commit.move(CommitPhase.ENDED)
             return
@@ -163,10 +163,10 @@ class CommitsInFlight:
         if call.answer is not None or (outcome.gone and commit.topic_names <= outcome.gone):
             self._engine.end_commit(commit)
 
-    def _note_decided(self, call: Commits, commit: Commit, reply: Reply | None) -> None:
+    def _record_decided(self, call: Commits, commit: Commit, reply: Reply | None) -> None:
         tells_connection = reply is not None and reply.error in _TELLS_CONNECTION
         if tells_connection and commit.has_member and call.connection is not None:
-            self._note_used(commit.order_keys, call.connection, call.newest_connection)
+            self._record_used(commit.order_keys, call.connection, call.newest_connection)
 
     def send(
         self, call: Commits, commits: Sequence[Commit], ids: AnchorIds | None, now_ms: int
@@ -254,7 +254,7 @@ class CommitsInFlight:
             call.guarded.in_flight -= 1
             call.guarded.is_barred = True
             return
-        self._engine.note(OffsetCommitEnded(commit=commit.token, answer_lost=True))
+        self._engine.observe(OffsetCommitEnded(commit=commit.token, answer_lost=True))
         if self._can_anchor:
             self._anchor.need(now_ms)
             self._anchor.renew(commit, now_ms)

@@ -196,7 +196,7 @@ class WatchedGroups:
         """The group has ended, or is no longer forwarded."""
         self._drop(self._watches.pop(group_id))
 
-    def note_relayed(
+    def record_relayed(
         self, group_id: str, client: Client, request: Struct, answer: Struct, now_ms: int
     ) -> None:
         """The cluster has answered a client's request, and the gateway has passed both on."""
@@ -221,7 +221,7 @@ class WatchedGroups:
                     pass
         self._end(group_id, watch, client.owner)
 
-    def note_described(self, group: DescribedGroup) -> None:
+    def record_described(self, group: DescribedGroup) -> None:
         """The cluster has described a classic group with members."""
         watch = self._begin(group.group_id)
         watch.is_consumer = False

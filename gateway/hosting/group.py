@@ -162,7 +162,7 @@ class HostedGroup:
             return None
         decided = self.engine.decide_at_rest(event, now_ms, self.calls.answers_within_ms)
         if self.calls.answers_are_slow and decided is not None:
-            self.calls.note_answer_at_rest()
+            self.calls.record_answer_at_rest()
         return None if decided is None else decided[1]
 
     def handle(self, event: Input, now_ms: int) -> Sequence[Effect]:  # noqa: PLR0912
@@ -179,7 +179,7 @@ class HostedGroup:
             case inputs.TopicsMoved(topics):
                 self.engine.topics = topics
             case inputs.EngineEvent(happening):
-                self.engine.note(happening)
+                self.engine.observe(happening)
             case inputs.SeenForeign(reason):
                 self.routing.forward(reason, now_ms)
             case inputs.Relayed(client, request, answer):
@@ -197,7 +197,7 @@ class HostedGroup:
                 self._end()
             case inputs.Done(Write()):
                 self.engine.on_written(now_ms)
-                self._note_log()
+                self._record_log()
             case inputs.Done(effect, result):
                 self._on_done(effect, result, now_ms)
             case inputs.Failed(effect, reason):
@@ -219,7 +219,7 @@ class HostedGroup:
                 self._on_look(result, now_ms)
             case Load():
                 self.engine.on_loaded(result, now_ms)
-                self._note_log()
+                self._record_log()
                 self.calls.look_again()
                 if self.engine.is_live:
                     generation = self.anchor.held_generation
@@ -231,7 +231,7 @@ class HostedGroup:
             case Compute():
                 self.engine.on_computed(None, now_ms)
             case Resolve() | Assign():
-                self.engine.note(result)
+                self.engine.observe(result)
             case Describe() | Hold() | Ask():
                 self.move.on_done(effect, result, now_ms)
             case _:
@@ -320,9 +320,9 @@ class HostedGroup:
         """Whether members may hold partitions, so that the anchor must keep the group."""
         return self.engine.is_live or self.move.keeps_anchor
 
-    def _note_log(self) -> None:
+    def _record_log(self) -> None:
         state = self.engine.core.state
-        self.routing.note_log(is_adopted=state.is_adopted, release=state.release)
+        self.routing.record_log(is_adopted=state.is_adopted, release=state.release)
 
     # -- lookups in the cluster ------------------------------------------------------------------
 
@@ -346,13 +346,13 @@ class HostedGroup:
 
     def _on_relayed(self, client: Client, request: Struct, answer: Struct, now_ms: int) -> None:
         """The cluster has answered a request: watch the group, and adopt it if that is wanted."""
-        self.rules.watched.note_relayed(self.group_id, client, request, answer, now_ms)
+        self.rules.watched.record_relayed(self.group_id, client, request, answer, now_ms)
         self.move.on_relayed(answer, now_ms)
         if self.routing.pending_ids is not None:
             if self.routing.pending_ids.is_over(now_ms):
                 self.routing.pending_ids = None
             else:
-                self.routing.pending_ids.note_relayed(client.connection, request, answer)
+                self.routing.pending_ids.record_relayed(client.connection, request, answer)
         if self.routing.invites_adoption(answer) and self.move.may_consider(now_ms):
             self._effects.append(Reserve(AdoptRequest(), is_anchored=True))
 
@@ -363,7 +363,7 @@ class HostedGroup:
         self._loss_cause = "taken" if isinstance(loss, GroupTaken) else "anchor_lost"
         if self.engine.is_live:
             self._effects.append(EmitNow(loss))
-            self.engine.note(GroupLost(cause=RemovalCause(loss.name)))
+            self.engine.observe(GroupLost(cause=RemovalCause(loss.name)))
         self.calls.supersede()
         self.move.on_group_lost()
 
@@ -402,7 +402,7 @@ def watch_occupants(
     """Learn of a forwarded group what no request has told, as after a restart."""
     match outcome:
         case LiveMembers(described=DescribedGroup() as group) if decision.mode is Mode.FORWARDED:
-            watched.note_described(group)
+            watched.record_described(group)
         case LookupFailed():
             pass
         case _:

@@ -139,7 +139,7 @@ class GroupRouting:
         """Whether the group is hosted also while it is empty, until an operator releases it."""
         return self.group_id in self.rules.adopted
 
-    def note_log(self, *, is_adopted: bool, release: ReleaseState | None) -> None:
+    def record_log(self, *, is_adopted: bool, release: ReleaseState | None) -> None:
         """Note what the log has of the group now. One that is being released is not yet."""
         rules = self.rules
         (rules.adopted.add if is_adopted else rules.adopted.discard)(self.group_id)

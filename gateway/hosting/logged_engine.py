@@ -88,10 +88,10 @@ Decided = tuple[Item, Reply | Refused | Unanswerable] | tuple[StepOfMove, bool]
 class Observer(Protocol):
     """Sees what becomes of the group: the simulator's checks."""
 
-    def note_loaded(self) -> None:
+    def record_loaded(self) -> None:
         """The group was read from its log."""
 
-    def note_applied(self, decision: Decision) -> None:
+    def record_applied(self, decision: Decision) -> None:
         """A decision has taken effect."""
 
 
@@ -222,7 +222,7 @@ class LoggedEngine:
         if self.phase is LogPhase.UNREADABLE:
             self._refuse_queue()
 
-    def note(self, event: Happening) -> None:
+    def observe(self, event: Happening) -> None:
         """Add a happening. A group that is not in memory has no open commits and no members."""
         if self.phase is not LogPhase.UNLOADED:
             self._happened.append(event)
@@ -230,7 +230,7 @@ class LoggedEngine:
     def end_commit(self, commit: Commit) -> None:
         """The cluster has stored a commit, or never will."""
         commit.move(CommitPhase.ENDED)
-        self.note(OffsetCommitEnded(commit=commit.token))
+        self.observe(OffsetCommitEnded(commit=commit.token))
 
     def has_work(self, now_ms: int) -> bool:
         """Whether `work` or its caller has something to do now."""
@@ -272,7 +272,7 @@ class LoggedEngine:
         self._is_snapshot_due = True
         self._move(LogPhase.READY)
         if self.observer is not None:
-            self.observer.note_loaded()
+            self.observer.record_loaded()
 
     def report_snapshot(self, *, are_topics_known: bool = True) -> None:
         """Report the whole state of the loaded group, unless that was done since the load.
@@ -397,12 +397,12 @@ class LoggedEngine:
             self._answered_ms = now_ms
             self._has_served |= isinstance(reply, SERVED) and not reply.error
         if self.observer is not None:
-            self.observer.note_applied(
+            self.observer.record_applied(
                 Decision(event, step_of(event, decided), DecisionEvents([], now_ms))
             )
         return decided
 
-    def _note_last_statement(self, decision: Decision) -> None:
+    def _record_last_statement(self, decision: Decision) -> None:
         event = decision.event
         is_reported = isinstance(next(iter(decision.reported.events), None), PartitionsStated)
         if is_reported and isinstance(event, ConsumerHeartbeatReceived) and event.owned is not None:
@@ -517,7 +517,7 @@ class LoggedEngine:
         step = decision.step
         for record in step.records:
             self.core.apply(record)
-        self._note_last_statement(decision)
+        self._record_last_statement(decision)
         for token, reply in step.replies:
             if (item := self._waiting.pop(token, None)) is not None:
                 self._answered_ms = now_ms
@@ -528,7 +528,7 @@ class LoggedEngine:
         if step.computation is not None:
             self._effects.append(Assign(step.computation))
         if self.observer is not None:
-            self.observer.note_applied(decision)
+            self.observer.record_applied(decision)
 
     # -- failures --------------------------------------------------------------------------------
 

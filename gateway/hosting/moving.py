@@ -47,4 +47,4 @@ class Moving:
 
     def _store(self, record: StepOfMove) -> None:
         self._is_storing = True
-        self._parts.engine.note(record)
+        self._parts.engine.observe(record)

@@ -15,7 +15,7 @@ class NewestConnections:
         self._by_key: dict[object, tuple[int, int]] = {}
         """The connection, and the newest one of all clients when it was last used."""
 
-    def note(self, keys: Collection[object], number: int, newest: int = 0) -> bool:
+    def record(self, keys: Collection[object], number: int, newest: int = 0) -> bool:
         """The members have used this connection. `newest`: the newest one of all clients at that
         time; by default this one. Returns whether one of the members was unknown."""
         has_unknown = False

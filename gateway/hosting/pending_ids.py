@@ -32,7 +32,7 @@ class PendingIds:
         """Whether nothing is remembered any more."""
         return self._until_ms is not None and now_ms >= self._until_ms
 
-    def note_relayed(self, connection: int | None, request: Struct, response: Struct) -> None:
+    def record_relayed(self, connection: int | None, request: Struct, response: Struct) -> None:
         """The cluster has answered a request on this connection."""
         if connection is None or not isinstance(request, JoinGroupRequest):
             return

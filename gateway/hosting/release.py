@@ -163,7 +163,7 @@ class Releasing(Moving):
             if may_begin(state):
                 cluster = request.new_protocol
                 self.is_beginning = True
-                parts.engine.note(
+                parts.engine.observe(
                     ReleaseBegan(
                         takes_natives=cluster.takes_natives, takes_mixed=cluster.takes_mixed
                     )

@@ -65,7 +65,7 @@ class EventsTopicWriter:
         for line in lines:
             try:
                 self._producer.produce(
-                    self._topic, line.encode(), key, on_delivery=self._note_delivery
+                    self._topic, line.encode(), key, on_delivery=self._record_delivery
                 )
             except BufferError:
                 self._lose("too many lines are waiting for the cluster")
@@ -91,7 +91,7 @@ class EventsTopicWriter:
         if self.lost:
             log.error("events_topic_left", topic=self._topic, lost=self.lost)
 
-    def _note_delivery(self, error: KafkaError | None, _message: Message) -> None:
+    def _record_delivery(self, error: KafkaError | None, _message: Message) -> None:
         if error is None:
             self._is_taken = True
         else:

@@ -238,7 +238,7 @@ class Journal:
         group_id = envelopes[0].group_id
         is_of_group = envelopes[0].process_id is None
         if is_of_group and group_id is not None:
-            self._note_owner(cast(QuotaKey | None, owner), group_id, sum(map(len, lines)))
+            self._record_owner(cast(QuotaKey | None, owner), group_id, sum(map(len, lines)))
             if statement := self._statement_before(group_id, envelopes):
                 self._restate(group_id, statement)
         self._write(lines, group_id, overflows=is_of_group and group_id in self._overflowing)
@@ -289,7 +289,7 @@ class Journal:
             if concerns(group_id):
                 self.tell(HostingEnded(cause="gateway_ended"), group_id)
 
-    def _note_owner(self, owner: QuotaKey | None, group_id: str, size: int) -> None:
+    def _record_owner(self, owner: QuotaKey | None, group_id: str, size: int) -> None:
         """Count what an owner causes. Once it exceeds its share, this group's events go to the
         files of the overflow. They stay there, so that the first half of the group's sequence is
         in the usual files and the second half in the others."""

@@ -36,7 +36,7 @@ class ClientsSeen:
         self._tell = tell
         self._told: QuotaCache[int, None] = QuotaCache(REMEMBERED_MAX, names)
 
-    def note(self, request: GroupRequest, answer: Struct) -> None:
+    def record(self, request: GroupRequest, answer: Struct) -> None:
         """Report the client unless it was reported before."""
         match request.message, answer:
             case JoinGroupRequest(), JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED):
@@ -64,7 +64,7 @@ class ClientsSeen:
             case _:
                 pass
 
-    def note_departure(self, request: GroupRequest, answer: Struct) -> None:
+    def record_departure(self, request: GroupRequest, answer: Struct) -> None:
         """Report the members that have left a group in the cluster."""
         match request.message, answer:
             case (

@@ -23,7 +23,7 @@ class Durations:
         self.total_s = 0.0
         self.failures = 0
 
-    def note(self, length_s: float, *, failed: bool = False) -> None:
+    def record(self, length_s: float, *, failed: bool = False) -> None:
         """Count one."""
         self.counts[bisect_left(self.bounds_s, length_s)] += 1
         self.total_s += length_s
@@ -41,14 +41,14 @@ class AnswerCounts:
         self.waits: defaultdict[type[Struct], Durations] = defaultdict(Durations)
         """How long the answers took that were not given immediately."""
 
-    def note(self, answer: Struct) -> None:
+    def record(self, answer: Struct) -> None:
         """Count an answer."""
         self.counts[type(answer), getattr(answer, "error_code", 0)] += 1
 
-    def note_wait(self, answer: type[Struct], length_s: float) -> None:
+    def record_wait(self, answer: type[Struct], length_s: float) -> None:
         """Count an answer that took so long. One that was given immediately is not measured:
         reading the clock would cost a part of it."""
-        self.waits[answer].note(length_s)
+        self.waits[answer].record(length_s)
 
 
 @dataclass(slots=True)
@@ -62,21 +62,21 @@ class GroupCounts:
     anchors_lost: int = 0
     """How often the cluster no longer had an anchor."""
 
-    def note_answer(self, answer: Answer | None) -> None:
+    def record_answer(self, answer: Answer | None) -> None:
         """Count the refusals in the answer to a call."""
         match answer:
             case Refused(cause):
                 self.refusals[cause] += 1
             case dict():
                 for outcome in answer.values():
-                    self._note_outcome(outcome)
+                    self._record_outcome(outcome)
             case _:
                 pass
 
-    def note_line(self, line: Log | EmitNow) -> None:
+    def record_line(self, line: Log | EmitNow) -> None:
         """Count what a line of a group says."""
         self.anchors_lost += isinstance(line, Log) and line.event == "anchor_lost"
 
-    def _note_outcome(self, outcome: Outcome) -> None:
+    def _record_outcome(self, outcome: Outcome) -> None:
         if outcome.refused is not None:
             self.refusals[outcome.refused.cause] += 1

@@ -114,8 +114,8 @@ class _Interval:
 
 
 class OffsetReporter:
-    """`note_commit`, `note_fetch` and `note_delete` see every answer, `make_way` sees the events
-    that groups are about to tell. `run` ends the intervals that last too long."""
+    """`record_commit`, `record_fetch` and `record_delete` see every answer, and `make_way` the
+    events that groups are about to emit. `run` ends the intervals that last too long."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class OffsetReporter:
         finally:
             self.flush()
 
-    def note_commit(self, request: GroupRequest, answer: Struct) -> None:
+    def record_commit(self, request: GroupRequest, answer: Struct) -> None:
         """Count the offsets that the cluster has stored, if the request is a commit."""
         message = request.message
         if not isinstance(message, _COMMITS):
@@ -197,7 +197,7 @@ class OffsetReporter:
         if self._partitions >= PARTITIONS_MAX:
             self.flush()
 
-    def note_transaction_end(self, transactional_id: str, *, is_committed: bool) -> None:
+    def record_transaction_end(self, transactional_id: str, *, is_committed: bool) -> None:
         """The cluster has committed or aborted a transaction. Report an aborted one, and one whose
         commits are reported already; the others are reported with the interval."""
         groups = self._transactions.get(transactional_id) or {}
@@ -220,7 +220,7 @@ class OffsetReporter:
             for event in (*events, ended):
                 self._tell(event, group_id)
 
-    def note_fetch(
+    def record_fetch(
         self,
         group_id: str,
         member_id: str,
@@ -259,7 +259,7 @@ class OffsetReporter:
         )
         self._tell(event, group_id, owner)
 
-    def note_delete(self, request: GroupRequest, answer: Struct) -> None:
+    def record_delete(self, request: GroupRequest, answer: Struct) -> None:
         """Report the offsets that the cluster has deleted, if the request is an OffsetDelete."""
         message = request.message
         if not isinstance(message, OffsetDeleteRequest):

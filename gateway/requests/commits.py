@@ -331,9 +331,9 @@ class CommitOnItsWay:
         if response is None or not isinstance(outcomes, dict) or outcomes[token].refused:
             return False
         request = self._sending.request
-        apis.offsets.note_commit(request, response)
-        apis.answers.note(response)
-        apis.answers.note_wait(OffsetCommitResponse, trio.current_time() - request.at_s)
+        apis.offsets.record_commit(request, response)
+        apis.answers.record(response)
+        apis.answers.record_wait(OffsetCommitResponse, trio.current_time() - request.at_s)
         return True
 
     async def answer(self) -> Struct | None:

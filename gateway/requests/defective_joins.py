@@ -49,7 +49,7 @@ class DefectiveJoins:
             return None
         return why_refused(software.name, software.version, defects)
 
-    def note(self, request: GroupRequest, answer: Struct) -> None:
+    def record(self, request: GroupRequest, answer: Struct) -> None:
         """A join was answered: a member that is in stays in."""
         message = request.message
         if not self.is_concerned(message):

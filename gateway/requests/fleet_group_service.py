@@ -135,7 +135,7 @@ class FleetGroupService(GroupService):
         except GroupRefused:  # the group was given up meanwhile
             return [self._refuse(request) for request in requests]
 
-    def note_transaction_end(self, request: EndTxnRequest) -> None:
+    def record_transaction_end(self, request: EndTxnRequest) -> None:
         """Ignore the end of a transaction. It arrives at any process: the owner of a group with
         offsets in it may have missed the end of an earlier one, and would take this for both."""
 
@@ -165,7 +165,7 @@ class FleetGroupService(GroupService):
             answer = refuse(message, version, RefusalReason.LOADING, RefusalReason.LOADING.value)
         else:
             answer = refuse(message, version, RefusalReason.NOT_AT_COORDINATOR, ELSEWHERE)
-        self.answers.note(answer)
+        self.answers.record(answer)
         return answer
 
     async def _check_and_answer(self, request: GroupRequest) -> Struct:

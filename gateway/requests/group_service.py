@@ -39,7 +39,7 @@ from gateway.requests.commits import CommitApis, CommitOnItsWay
 from gateway.requests.config_apis import ConfigApis
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.defective_joins import DefectiveJoins
-from gateway.requests.member_apis import MemberApis, PendingRequest, is_foreign, note_member
+from gateway.requests.member_apis import MemberApis, PendingRequest, is_foreign, record_member
 from gateway.requests.messages import GroupMessage, MemberMessage, api_of
 from gateway.requests.offset_delete import OffsetDeleteApi
 from gateway.requests.offset_fetch import OffsetFetchApi
@@ -133,15 +133,15 @@ class GroupService:
         if isinstance(message, MemberMessage) and self._has_no_question(request, message):
             answer = self._members.answer(request, message)
             if isinstance(answer, Struct):
-                return self._note_answer(request, answer)
+                return self._record_answer(request, answer)
             if isinstance(answer, PendingRequest):
                 return _UnderWay(self, answer)
             return LazyAnswer(partial(self._later, request, answer))
         return LazyAnswer(partial(self._check_and_answer, request))
 
-    def note_recalled(self, answer: Struct) -> None:
+    def record_recalled(self, answer: Struct) -> None:
         """See `GroupApis`."""
-        self.answers.note(answer)
+        self.answers.record(answer)
 
     def _has_no_question(self, request: GroupRequest, message: MemberMessage) -> bool:
         if request.names_unwritable or not is_known_to_be_allowed(request, message):
@@ -162,7 +162,7 @@ class GroupService:
         except BrokerLost:
             return await self._answer_alone(request)
         if refused:
-            self.answers.note(refused[0])
+            self.answers.record(refused[0])
         return refused[0] if refused else await self._later(request, self._answer_allowed(request))
 
     def _refused_for_its_names(self, request: GroupRequest) -> Struct:
@@ -175,7 +175,7 @@ class GroupService:
             client_id=request.header.client_id,
         )
         answer = refused_for_its_names(request.message, request.header.api_version)
-        self.answers.note(answer)
+        self.answers.record(answer)
         return answer
 
     async def _answer_allowed(self, request: GroupRequest) -> Struct:
@@ -197,12 +197,12 @@ class GroupService:
             answer = await pending
         except BrokerLost:
             return await self._answer_alone(request)
-        return self.noted_after(request, answer)
+        return self.recorded_after(request, answer)
 
-    def noted_after(self, request: GroupRequest, answer: Struct) -> Struct:
+    def recorded_after(self, request: GroupRequest, answer: Struct) -> Struct:
         """The answer to a request that has waited, once it is noted."""
-        self.answers.note_wait(type(answer), trio.current_time() - request.at_s)
-        return self._note_answer(request, answer)
+        self.answers.record_wait(type(answer), trio.current_time() - request.at_s)
+        return self._record_answer(request, answer)
 
     async def _refuse_unauthorized(self, requests: Sequence[GroupRequest]) -> Sequence[Struct]:
         """The answers to a client that may not send such requests about their one group; none if it
@@ -264,7 +264,7 @@ class GroupService:
         except BrokerLost:
             answers = [None] * len(requests)
         for request in requests:
-            self.answers.note_wait(OffsetCommitResponse, trio.current_time() - request.at_s)
+            self.answers.record_wait(OffsetCommitResponse, trio.current_time() - request.at_s)
         return [
             await self._noted_or_alone(request, answer)
             for request, answer in zip(requests, answers, strict=True)
@@ -275,7 +275,7 @@ class GroupService:
         BrokerLost."""
         if answer is None:
             return await self._answer_alone(request)
-        return self._note_answer(request, answer)
+        return self._record_answer(request, answer)
 
     def last_word(self, request: GroupRequest, response: Struct) -> Struct:
         """Replace an answer that members rely on if the state log is no longer surely ours: another
@@ -354,44 +354,44 @@ class GroupService:
         stored = await self._commit(replace(request, message=known))
         return join_answers(complete_topics(cast(TxnOffsetCommitResponse, stored), known), rest)
 
-    def _note_answer(self, request: GroupRequest, answer: Struct) -> Struct:
-        self.answers.note(answer)
+    def _record_answer(self, request: GroupRequest, answer: Struct) -> Struct:
+        self.answers.record(answer)
         match request.message:
             case HeartbeatRequest() | SyncGroupRequest():
-                note_member(request, answer)
+                record_member(request, answer)
             case JoinGroupRequest():
-                self._clients.note(request, answer)
-                note_member(request, answer)
+                self._clients.record(request, answer)
+                record_member(request, answer)
             case ConsumerGroupHeartbeatRequest(member_epoch=epoch):
                 if epoch == JOIN_EPOCH:
-                    self._clients.note(request, answer)
-                    self._defective.note(request, answer)
+                    self._clients.record(request, answer)
+                    self._defective.record(request, answer)
                 elif epoch == LEAVE_EPOCH:
-                    self._note_departure(request, answer)
-                note_member(request, answer)
+                    self._record_departure(request, answer)
+                record_member(request, answer)
                 if self._connected_clients is not None and request.upstream.member is not None:
                     self._connected_clients.spoke(request.upstream.member, request.upstream.number)
             case OffsetCommitRequest() | TxnOffsetCommitRequest():
-                self._offset_reporter.note_commit(request, answer)
+                self._offset_reporter.record_commit(request, answer)
             case OffsetDeleteRequest():
-                self._offset_reporter.note_delete(request, answer)
+                self._offset_reporter.record_delete(request, answer)
             case LeaveGroupRequest():
-                self._note_departure(request, answer)
+                self._record_departure(request, answer)
             case _:
                 pass
         return answer
 
-    def note_transaction_end(self, request: EndTxnRequest) -> None:
+    def record_transaction_end(self, request: EndTxnRequest) -> None:
         """See `GroupApis`."""
-        self._offset_reporter.note_transaction_end(
+        self._offset_reporter.record_transaction_end(
             request.transactional_id, is_committed=request.committed
         )
 
-    def _note_departure(self, request: GroupRequest, answer: Struct) -> None:
+    def _record_departure(self, request: GroupRequest, answer: Struct) -> None:
         """Note who leaves a forwarded group. The engine reports those who leave a hosted one."""
         message = cast(LeaveGroupRequest | ConsumerGroupHeartbeatRequest, request.message)
         if self._groups.drivers.belongs_to_cluster(message.group_id):
-            self._clients.note_departure(request, answer)
+            self._clients.record_departure(request, answer)
         elif self._groups.drivers.is_live(message.group_id):
             upstream = request.upstream
             driver = self._groups.drivers.driver(message.group_id, request.owner)
@@ -451,7 +451,7 @@ class _UnderWay(AnswerUnderWay):
         answer = self._pending.answer
         if answer is None:
             return None
-        return self._service.noted_after(self._pending.request, answer)
+        return self._service.recorded_after(self._pending.request, answer)
 
     def abandon(self) -> None:
         self._pending.driver.abandon(self._pending.call)

@@ -142,9 +142,9 @@ class MemberApis:
                 with self._groups.drivers.relaying(group_id, call):
                     relayed = await ask_cluster(request, message, reason)
                     client = _client(request)
-                    self._groups.router.note_relayed(group_id, client, message, relayed)
+                    self._groups.router.record_relayed(group_id, client, message, relayed)
                 if call.is_foreign:
-                    self._note_foreign(message, relayed)
+                    self._record_foreign(message, relayed)
                     return relayed
                 is_moving = self._groups.drivers.is_moving(group_id)
                 cause = why_withheld(relayed, is_moving=is_moving)
@@ -160,7 +160,7 @@ class MemberApis:
             case _:
                 return _translate(request, message, answer)
 
-    def _note_foreign(self, message: MemberMessage, answer: Struct) -> None:
+    def _record_foreign(self, message: MemberMessage, answer: Struct) -> None:
         match message, answer:
             case JoinGroupRequest(), JoinGroupResponse(error_code=0):
                 reason = f"it uses the protocol {message.protocol_type}/{answer.protocol_name}"
@@ -250,7 +250,7 @@ def is_foreign(message: JoinGroupRequest) -> bool:
     return bool(message.protocol_type)
 
 
-def note_member(request: GroupRequest, answer: Struct) -> None:
+def record_member(request: GroupRequest, answer: Struct) -> None:
     """Remember the member of a connection if its own request, or its join, has succeeded.
 
     An OffsetFetch before version 9 names no member, but every client sends it on the connection

@@ -124,7 +124,7 @@ class OffsetFetchApi:
             if group.group_id in answers:
                 if group.topics is None and request.private_names:
                     answers[group.group_id] = without_private(request, answers[group.group_id])
-                self._note(request, group, answers[group.group_id])
+                self._record(request, group, answers[group.group_id])
         return [
             fail_group(group, decision, version)
             if isinstance(decision, ErrorCode)
@@ -132,7 +132,7 @@ class OffsetFetchApi:
             for group, decision in zip(groups, vetted, strict=True)
         ]
 
-    def _note(
+    def _record(
         self,
         request: GroupRequest,
         group: OffsetFetchRequestGroup,
@@ -141,7 +141,7 @@ class OffsetFetchApi:
         """Report the fetch as a member's start, if the group has members."""
         if self._groups.drivers.is_live(group.group_id):
             member_id = group.member_id or member_of(request, group.group_id)
-            self._offset_reporter.note_fetch(
+            self._offset_reporter.record_fetch(
                 group.group_id, member_id or NO_MEMBER, answer.topics, request.owner
             )
 

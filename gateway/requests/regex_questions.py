@@ -43,7 +43,7 @@ class RegexQuestions:
                     names |= self._permissions.unknown(group_id, await self._matching(regex))
                 if names:
                     refused = await refused_names(request, Resource.TOPIC, names)
-                    self._permissions.note(group_id, names, refused)
+                    self._permissions.record(group_id, names, refused)
                     # So that this heartbeat brings the partitions of new topics, as in Kafka.
                     await self._resolver.until_resolved(group_id)
             except (BrokerLost, UpstreamError):

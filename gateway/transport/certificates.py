@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.transport.tls import note_asked_host
+from gateway.transport.tls import record_asked_host
 
 _Stamp = tuple[int, int, int]
 
@@ -94,7 +94,7 @@ def for_clients(files: CertificateFiles, hosts: tuple[str, ...] = ()) -> TlsCont
 
     def make(files: CertificateFiles) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.sni_callback = note_asked_host
+        context.sni_callback = record_asked_host
         if files.ca is not None:
             context.verify_mode = ssl.CERT_REQUIRED
         return _with_files(context, files)

@@ -48,7 +48,7 @@ _ESCAPED = r"\\\g<0>"
 T = TypeVar("T")
 
 
-def note_asked_host(tls: Any, host: str | None, _: ssl.SSLContext) -> None:
+def record_asked_host(tls: Any, host: str | None, _: ssl.SSLContext) -> None:
     """Keep the host that a client asks for: a callback for server contexts."""
     setattr(tls, _ASKED_HOST, host)
 

@@ -327,7 +327,7 @@ def measure_joins(results: Results, form: Form, servers: Mapping[str, Server]) -
             for name, server in servers.items():
                 group_id = f"joining-{name}-{size}-{number}"
                 samples[name].append(trio.run(classic_group, server, group_id, size)[1])
-        results.note(row, samples)
+        results.record(row, samples)
 
 
 def measure(results: Results, form: Form) -> None:

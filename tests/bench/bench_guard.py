@@ -417,7 +417,7 @@ def count_all(library: Path, paths: Collection[HotPath], planted: str | None = N
     """The costs of these paths."""
     costs: defaultdict[HotPath, dict[str, float]] = defaultdict(dict)
 
-    def note(counted: Costs) -> None:
+    def record(counted: Costs) -> None:
         for path, cost in counted.items():
             costs[path] |= {name: amount for name, amount in cost.items() if amount}
 
@@ -427,8 +427,8 @@ def count_all(library: Path, paths: Collection[HotPath], planted: str | None = N
                 storing_broker(DELAY_MS) as broker,
                 counted_gateway(broker, library, what, planted) as (server, look),
             ):
-                note(trio.run(count_group_calls, server, look, paths))
-                note(trio.run(count_relay, server, look, paths))
+                record(trio.run(count_group_calls, server, look, paths))
+                record(trio.run(count_relay, server, look, paths))
         if any(path.alone for path in paths):
             with (
                 storing_broker(DELAY_MS) as broker,
@@ -437,10 +437,10 @@ def count_all(library: Path, paths: Collection[HotPath], planted: str | None = N
                     look,
                 ),
             ):
-                note(trio.run(count_fleet, server, look, paths))
+                record(trio.run(count_fleet, server, look, paths))
         if EVENT in paths:
             with counting_here(library, what, planted) as look:
-                note(count_fold(look))
+                record(count_fold(look))
     return dict(costs)
 
 

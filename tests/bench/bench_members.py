@@ -229,7 +229,7 @@ def measure_all(results: Results, form: Form, servers: Mapping[str, Server]) -> 
                 samples[name].append(form_and_shrink(server, group_id, size))
         for i, row in enumerate(rows):
             costs = {name: [costs[i] for costs in pairs] for name, pairs in samples.items()}
-            results.note(row, costs)
+            results.record(row, costs)
 
 
 def measure(results: Results, form: Form) -> None:

@@ -290,8 +290,8 @@ def measure_idle(results: Results, form: Form, behind: Server, names: list[str])
                 samples[name].append({"kib": grown_kib / IDLE})
             with RELAYS[name](behind) as server, load(server, fetch(12), 1):
                 peaks[name].append({"kib": peak_of_first_requests_kib(server) / IDLE})
-    results.note(row, samples)
-    results.note(peak_row, peaks)
+    results.record(row, samples)
+    results.record(peak_row, peaks)
 
 
 def peak_of_first_requests_kib(server: Server) -> int:

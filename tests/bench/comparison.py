@@ -70,7 +70,7 @@ class Results:
         """Whether a row of this name is to be measured."""
         return not self.only or any(text in row for text in self.only)
 
-    def note(self, row: str, samples: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
+    def record(self, row: str, samples: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
         """Take the samples of a row by arm, and print their medians and ratios."""
         for arm, measured in samples.items():
             medians = {name: statistics.median(s[name] for s in measured) for name in measured[0]}
@@ -140,7 +140,7 @@ def compare(
                     if figure in ours:
                         ours[f"added_{figure}"] = ours[figure] - direct[figure]
     plural = "s" if connections > 1 else ""
-    results.note(f"{row}, {connections} connection{plural}", samples)
+    results.record(f"{row}, {connections} connection{plural}", samples)
 
 
 def main_of(name: str, measure: Callable[[Results, Form], None]) -> None:

@@ -12,7 +12,7 @@ def ratio_of(ours: list[float], theirs: list[float], figure: str = "cpu_us") -> 
         "echo": [{figure: value} for value in theirs],
         "groupferry": [{figure: value} for value in ours],
     }
-    results.note(ROW, samples)
+    results.record(ROW, samples)
     (ratio,) = results.ratios.values()
     return ratio
 

@@ -96,10 +96,10 @@ async def test_answers_are_counted_by_api_and_code(autojump_clock: MockClock) ->
     """Whatever the number of clients."""
     async with admin_stage() as stage:
         answers = AnswerCounts()
-        answers.note(HeartbeatResponse(error_code=0))
-        answers.note(HeartbeatResponse(error_code=0))
-        answers.note(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-        answers.note_wait(HeartbeatResponse, 0.2)
+        answers.record(HeartbeatResponse(error_code=0))
+        answers.record(HeartbeatResponse(error_code=0))
+        answers.record(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        answers.record_wait(HeartbeatResponse, 0.2)
         metrics = metrics_of(stage.groups.table._services.limits, stage.board, answers)
         series = parse_series(await metrics.measure())
     assert series["groupferry_requests_total"] == {

@@ -232,7 +232,7 @@ def test_a_process_that_starts_later_has_the_settings_in_force(
             with here, there:
                 plan.prepare(1, (0,) * SHARDS, ())(there)
             plan.reload()
-            plan.note_owners((1,) * SHARDS)
+            plan.record_owners((1,) * SHARDS)
             assert plan.number_run() == 2 * number
         return 0
 

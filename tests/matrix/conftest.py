@@ -42,7 +42,7 @@ def _clients_of_the_roll(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def note(request: pytest.FixtureRequest) -> Note:
+def record(request: pytest.FixtureRequest) -> Note:
     """Stores a result in the full run."""
     return write_result if is_full_run(request.config) else _forget
 

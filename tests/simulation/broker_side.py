@@ -45,7 +45,7 @@ class SimulatedSide(Side):
         number = self._asked
         self._waiting[number] = trio.Event()
         version = _version(self.broker.profile, message, version)
-        self._note(
+        self._record(
             self.broker.handle(message, Sender(who), _now_ms(), request_id=number, version=version)
         )
         await self._waiting[number].wait()
@@ -59,15 +59,17 @@ class SimulatedSide(Side):
         """Let time pass, without end."""
         while True:
             await trio.sleep(TICK_S)
-            self._note(self.broker.pass_time(_now_ms()))
+            self._record(self.broker.pass_time(_now_ms()))
 
     def move(self) -> None:
         """Have another broker coordinate the group. What this one did not answer ends with its
         connections."""
-        self._note(self.broker.move(_now_ms()))
-        self._note([(number, NO_ANSWER) for number in self._waiting.keys() - self._answers.keys()])
+        self._record(self.broker.move(_now_ms()))
+        self._record(
+            [(number, NO_ANSWER) for number in self._waiting.keys() - self._answers.keys()]
+        )
 
-    def _note(self, answers: Iterable[tuple[int, Struct | str]]) -> None:
+    def _record(self, answers: Iterable[tuple[int, Struct | str]]) -> None:
         for number, answer in answers:
             self._answers[number] = answer
             self._waiting[number].set()

@@ -33,7 +33,7 @@ class BrokerStage:
     def send(self, message: Struct, *, version: int | None = None) -> int:
         """Send a request; its number."""
         self.sent += 1
-        self.note(
+        self.record(
             self.broker.handle(
                 message, Sender("c"), self.now_ms, request_id=self.sent, version=version
             )
@@ -44,7 +44,7 @@ class BrokerStage:
         """The answer to a request, which must not be parked."""
         return self.answers[self.send(message, version=version)]
 
-    def note(self, answers: Iterable[tuple[int, Struct]]) -> None:
+    def record(self, answers: Iterable[tuple[int, Struct]]) -> None:
         for number, answer in answers:
             assert number not in self.answers, "answered twice"
             self.answers[number] = answer
@@ -53,12 +53,12 @@ class BrokerStage:
         end_ms = self.now_ms + length_ms
         while (at_ms := self.broker.next_ms()) is not None and at_ms <= end_ms:
             self.now_ms = max(self.now_ms, at_ms)
-            self.note(self.broker.pass_time(self.now_ms))
+            self.record(self.broker.pass_time(self.now_ms))
         self.now_ms = end_ms
 
     def move(self) -> None:
         """Have another broker coordinate the group."""
-        self.note(self.broker.move(self.now_ms))
+        self.record(self.broker.move(self.now_ms))
 
     def error_of(self, number: int) -> int | None:
         """The error code of an answer, None without one."""

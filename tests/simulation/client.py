@@ -248,7 +248,7 @@ class Client(ABC):
 
         def hear(answer: Answer) -> None:
             self.world.tell(f"{self.name} hears", answer.reply)
-            self._note_membership(request, answer.reply, sent_ms)
+            self._record_membership(request, answer.reply, sent_ms)
             heard(answer)
 
         self._line.send(
@@ -260,7 +260,7 @@ class Client(ABC):
             )
         )
 
-    def _note_membership(self, request: Request, reply: Reply, sent_ms: int) -> None:
+    def _record_membership(self, request: Request, reply: Reply, sent_ms: int) -> None:
         """What the answer says of the client's membership, if it is about that."""
         if not isinstance(request, OF_MEMBERS) or reply.error in RETRIABLE:
             return

@@ -59,7 +59,7 @@ class ClusterGroup:
         self.profile = profile
         self._broker = Broker(profile, Topics(), _settings_of_broker(config))
         self._group = self._broker.group(group_id)
-        self._group.on_step = self._note_step
+        self._group.on_step = self._record_step
         self.on_step: Callable[[Step], None] = lambda _step: None
         self._waiting: dict[Token, Answered] = {}
         self._tokens = itertools.count(FIRST_TOKEN)
@@ -205,7 +205,7 @@ class ClusterGroup:
             self._waiting.pop(token)(reply)
         self._watch_the_clock()
 
-    def _note_step(self, step: Step) -> None:
+    def _record_step(self, step: Step) -> None:
         self.on_step(step)
 
     def _watch_the_clock(self) -> None:

@@ -111,16 +111,16 @@ class ExemptClaims:
             elif client.member_id in joined or client.member_id in self._returned:
                 stale = (p for p, claim in client.claims.items() if self.is_stale(claim))
                 self.partitions.update(stale)
-        self._note_lies(step)
-        self._note_liars(step)
+        self._record_lies(step)
+        self._record_liars(step)
         self._members = members
 
     def after_load(self, unseen: Sequence[Sequence[DurableRecord]]) -> None:
         """Record the members that a restart forgot or restored, and the lies in the batches of
         steps that took effect only with the load: their write was in doubt, or its writer died."""
         for batch in unseen:
-            self._note_lies(Step(records=tuple(batch)))
-            self._note_liars(Step(records=tuple(batch)))
+            self._record_lies(Step(records=tuple(batch)))
+            self._record_liars(Step(records=tuple(batch)))
         members = self._whereabouts.members
         self._moving = frozenset(self._whereabouts.moving)
         for member_id in self._members - members:
@@ -157,7 +157,7 @@ class ExemptClaims:
             return frozenset()
         return group.members.keys() - joined
 
-    def _note_lies(self, step: Step) -> None:
+    def _record_lies(self, step: Step) -> None:
         for record in step.records:
             if isinstance(record, ClassicGroupMetadata) and record.value is not None:
                 given = [member.assignment for member in record.value.members]
@@ -165,7 +165,7 @@ class ExemptClaims:
                     for client in self._clients:
                         self._distrust(client)
 
-    def _note_liars(self, step: Step) -> None:
+    def _record_liars(self, step: Step) -> None:
         """A leader or a conversion may believe the owned partitions that a liar states, while their
         owner still has to give them up. The group reserves them for the liar or its heir."""
         if not self._liars:

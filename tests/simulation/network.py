@@ -450,9 +450,9 @@ class Connection:
         """The cluster has answered a request, or closed the connection."""
         if call is self._call:
             applied = None if reply is None else (reply, Applied(at_ms, topics, 0))
-            self._process.when_awake(partial(self._note_relayed, call, ask, reason, applied))
+            self._process.when_awake(partial(self._record_relayed, call, ask, reason, applied))
 
-    def _note_relayed(
+    def _record_relayed(
         self, call: Call, ask: Ask, reason: str, answered: tuple[Reply, Applied] | None
     ) -> None:
         """Do as `MemberApis` does with an answer of the cluster."""
@@ -514,7 +514,7 @@ class Connection:
         served, self._served, self._call = self._served, [], None
         now_ms = self._network.world.now_ms
         if now_ms - self._served_ms >= SLOW_FROM_S * 1_000:
-            self._calls.note((now_ms - self._served_ms) / 1_000, now_ms / 1_000)
+            self._calls.record((now_ms - self._served_ms) / 1_000, now_ms / 1_000)
         for ask in served:
             reply = self._network.reply_to(ask.request, call, self._process)
             code = self._codes.pop(ask.request.token, 0)

@@ -152,9 +152,9 @@ class Watcher(Protocol):
 
     def before_decision(self, engine: GroupEngine, event: Event) -> None: ...
     def after_decision(self, engine: GroupEngine) -> None: ...
-    def note_loaded(self, process: "Process") -> None: ...
+    def record_loaded(self, process: "Process") -> None: ...
     def given_up(self, process: "Process") -> None: ...
-    def note_applied(self, process: "Process", decision: Decision, topics: Topics) -> None: ...
+    def record_applied(self, process: "Process", decision: Decision, topics: Topics) -> None: ...
 
 
 @value()
@@ -465,13 +465,13 @@ class Process:
 
     # -- the observer of the engine --------------------------------------------------------------
 
-    def note_loaded(self) -> None:
+    def record_loaded(self) -> None:
         """The group was read from its log."""
         if self.watcher is not None:
             self.around.engine = self.group.engine.core
-            self.watcher.note_loaded(self)
+            self.watcher.record_loaded(self)
 
-    def note_applied(self, decision: Decision) -> None:
+    def record_applied(self, decision: Decision) -> None:
         """A decision has taken effect."""
         step = decision.step
         topics = step.topics if isinstance(step, DecidedStep) else self.topics
@@ -479,7 +479,7 @@ class Process:
         for token, _reply in decision.step.replies:
             self.applied_at[token] = applied
         if self.watcher is not None:
-            self.watcher.note_applied(self, decision, topics)
+            self.watcher.record_applied(self, decision, topics)
 
     # -- the surroundings of the group -----------------------------------------------------------
 

@@ -190,7 +190,7 @@ class Watch:
         if self._decisions % DECISIONS_PER_COPY == 0:
             require(copy_state(engine.state) == self._copy, Invariant.PURE, engine.state.group)
 
-    def note_applied(self, process: Process, decision: Decision, topics: Topics) -> None:
+    def record_applied(self, process: Process, decision: Decision, topics: Topics) -> None:
         event, step = decision.event, decision.step
         state = self._state = self._driver.engine.state
         decided_ms = decision.reported.at_ms
@@ -214,8 +214,8 @@ class Watch:
         self.computing.after_step(state, event, step)
         self.roll.after_event(state, event, step, config)
         if has_moved:
-            self.intervals.note(state)
-            self.computing.note(state)
+            self.intervals.record(state)
+            self.computing.record(state)
             self.roll.after_step(state, step, config, decided_ms)
         if not kinds <= TYPES_BESIDE_THE_TARGET:
             self.epochs.after_step(state, step, config)
@@ -236,7 +236,7 @@ class Watch:
         if TargetAssignmentMetadata in kinds:
             self._network.target_moved()
 
-    def note_loaded(self, process: Process) -> None:
+    def record_loaded(self, process: Process) -> None:
         """Start from the loaded state, as the engine does."""
         state = self._state = self._driver.engine.state
         config = self._config_in_force(process)

@@ -37,7 +37,7 @@ class ComputingWatch:
 
     def after_load(self, state: GroupState) -> None:
         self._asked = None
-        self.note(state)
+        self.record(state)
 
     def after_step(self, state: GroupState, event: Event, step: Step) -> None:
         group = state.group
@@ -72,7 +72,7 @@ class ComputingWatch:
         epoch = self._epochs.get(event.member_id)
         require(event.member_epoch == epoch, Invariant.COMPUTED, event, "at epoch", epoch)
 
-    def note(self, state: GroupState) -> None:
+    def record(self, state: GroupState) -> None:
         """The group has moved."""
         self._epochs = {}
         if isinstance(state.group, ConsumerGroup):

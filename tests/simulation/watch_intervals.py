@@ -64,10 +64,10 @@ class IntervalWatch:
             )
 
     def after_load(self, state: GroupState) -> None:
-        self.note(state)
+        self.record(state)
         self._earlier_ms = 0
 
-    def note(self, state: GroupState) -> None:
+    def record(self, state: GroupState) -> None:
         """The group has moved."""
         self._computed_ms, self._resolved_ms = 0, None
         if not isinstance(state.group, ConsumerGroup):

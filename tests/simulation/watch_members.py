@@ -223,7 +223,7 @@ class SilenceWatch:
             }
         if has_moved or config is not self._config:
             self._config = config
-            self._note(state, heard, config, now_ms)
+            self._record(state, heard, config, now_ms)
         else:
             for member_id in heard & self._heard.keys():
                 self._heard[member_id].at_ms = now_ms
@@ -239,7 +239,7 @@ class SilenceWatch:
         self._look_at(state)
         self._heard.clear()
         self._overdue.clear()
-        self._note(state, frozenset(), config, read_ms)
+        self._record(state, frozenset(), config, read_ms)
 
     def _look_at(self, state: GroupState) -> None:
         group = state.group
@@ -288,7 +288,7 @@ class SilenceWatch:
         named = {getattr(reply, "member_id", None) or event.member_id for reply in answers}
         return named or {event.member_id}
 
-    def _note(self, state: GroupState, spoke: Set[str], config: GroupConfig, now_ms: int) -> None:
+    def _record(self, state: GroupState, spoke: Set[str], config: GroupConfig, now_ms: int) -> None:
         limits = _limits(state, config)
         for member_id in [id_ for id_ in self._heard if id_ not in limits]:
             del self._heard[member_id]

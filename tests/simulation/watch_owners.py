@@ -60,7 +60,7 @@ class OwnerWatch:
         self.moves.after_step(step)
         self._exempt_claims.after_step(step, self._whereabouts.here)
         self._costs.after_step(step)
-        self._note_heirs(step)
+        self._record_heirs(step)
         self.check()
 
     def after_step_of_cluster(self, step: Step) -> None:
@@ -194,7 +194,7 @@ class OwnerWatch:
         included. They may have its partitions: their fetch waits for the commit."""
         return self._heirs.get(commit, {commit.request.member_id})
 
-    def _note_heirs(self, step: Step) -> None:
+    def _record_heirs(self, step: Step) -> None:
         heir_of = {
             before.member_id: heir.member_id
             for before, heir in pairwise(step.records)

@@ -194,13 +194,13 @@ class HostedScene:
     def _take(self, event: Input) -> None:
         effect = self.group.take_at_rest(event, self.now_ms)
         if effect is None:
-            self.note(self.group.handle(event, self.now_ms))
+            self.record(self.group.handle(event, self.now_ms))
             self.limits.follow(self.group)
         else:
             self.at_rest.append(effect.call)
             carry_out(effect, self)
 
-    def note(self, effects: Iterable[Effect]) -> None:
+    def record(self, effects: Iterable[Effect]) -> None:
         """Take the group's effects."""
         for effect in effects:
             carry_out(effect, self)

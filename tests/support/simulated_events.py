@@ -72,7 +72,7 @@ class Recorder(Watch):
         self._snapshot: GroupLoaded | None = None
         """What a process has loaded, until it tells its first event."""
 
-    def note_applied(self, process: Process, decision: Decision, topics: Topics) -> None:
+    def record_applied(self, process: Process, decision: Decision, topics: Topics) -> None:
         events: list[GatewayEvent] = []
         before = self._topics.by_name
         gone = sorted(name for name, t in before.items() if t.topic_id not in topics.by_id)
@@ -86,7 +86,7 @@ class Recorder(Watch):
             events += [deleted, *self._tracker.observe([deleted], self._world.now_ms)]
         events += decision.reported.events
         events += self._tracker.observe(decision.reported.events, self._world.now_ms)
-        super().note_applied(process, decision, topics)
+        super().record_applied(process, decision, topics)
         if self._loaded is not None and not events:
             return  # the new process has not told any event yet
         self._snapshot = None
@@ -106,14 +106,14 @@ class Recorder(Watch):
         )
         self._loaded = None
 
-    def note_loaded(self, process: Process) -> None:
+    def record_loaded(self, process: Process) -> None:
         if process is not self._newest:
             self._offsets.forget()
             if self._newest is not None:
                 self._loaded = holdings(process.group.engine.core.state, self._topics)
             self._newest = process
         self._snapshot = snapshot_group(process.group.engine.core.state, self._topics)
-        super().note_loaded(process)
+        super().record_loaded(process)
 
 
 def holdings(state: GroupState, topics: Topics) -> Holdings:

@@ -82,12 +82,12 @@ class SimulatedOffsets:
         ) -> None:
             check(who, request, reply, applied, process)
             if isinstance(request, OffsetCommitReceived) and not reply.error:
-                self._note_commit(who, request)
+                self._record_commit(who, request)
 
         def fetched(who: str, request: OffsetFetchReceived) -> Mapping[Partition, int]:
             offsets = fetch(who, request)
             wanted = offsets.keys() if request.partitions is None else request.partitions
-            self._note_fetch(request, {p: offsets.get(p, -1) for p in wanted})
+            self._record_fetch(request, {p: offsets.get(p, -1) for p in wanted})
             return offsets
 
         run.network.leaves = leaves
@@ -129,7 +129,7 @@ class SimulatedOffsets:
         reported, self._told = self._told, []
         return [*reported, *((now_ms, event) for event in ended)]
 
-    def _note_commit(self, name: str, commit: OffsetCommitReceived) -> None:
+    def _record_commit(self, name: str, commit: OffsetCommitReceived) -> None:
         stored = self._run.stored
         offsets = {p: stored[name, p] for p in commit.partitions if (name, p) in stored}
         self._run.untold_resets.difference_update(offsets.items())
@@ -137,9 +137,9 @@ class SimulatedOffsets:
         request = commit_of(by_topic, group_id=GROUP, member_id=commit.member_id)
         answer = answer_commit(request, lambda _topic: ErrorCode.NONE)
         assert isinstance(answer, OffsetCommitResponse)
-        self._costs.note_commit(lone_request(request, 9), answer)
+        self._costs.record_commit(lone_request(request, 9), answer)
 
-    def _note_fetch(self, fetch: OffsetFetchReceived, offsets: Mapping[Partition, int]) -> None:
+    def _record_fetch(self, fetch: OffsetFetchReceived, offsets: Mapping[Partition, int]) -> None:
         topics = tuple(
             OffsetFetchResponseTopic(
                 name=topic,
@@ -152,7 +152,7 @@ class SimulatedOffsets:
             )
             for topic, partitions in self._by_topic(offsets).items()
         )
-        self._costs.note_fetch(GROUP, fetch.member_id or NO_MEMBER, topics)
+        self._costs.record_fetch(GROUP, fetch.member_id or NO_MEMBER, topics)
 
     def _by_topic(self, offsets: Mapping[Partition, int]) -> Mapping[str, Mapping[int, int]]:
         """The offsets by topic, without deleted topics."""

@@ -25,7 +25,7 @@ _TEST = re.compile(r".*/test_worlds\.py::\w+|[^\[]+")
 """The test that a case is one of, in its id. The worlds of a class are cases of one test."""
 
 
-def note_turn() -> None:
+def record_turn() -> None:
     """Note today's turn for this process and its children. At midnight these would collect
     different cases."""
     os.environ.setdefault(TURN_VARIABLE, f"{datetime.now(UTC).date().toordinal()}")

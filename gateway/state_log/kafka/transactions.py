@@ -54,7 +54,7 @@ def write_at_once(
     producer = Producer({**config, "delivery.timeout.ms": DELIVERY_TIMEOUT_MS})
     failures: list[KafkaError] = []
 
-    def note_delivery(error: KafkaError | None, _message: object) -> None:
+    def record_delivery(error: KafkaError | None, _message: object) -> None:
         if error is not None:
             failures.append(error)
 
@@ -62,7 +62,7 @@ def write_at_once(
         for partition, partition_entries in entries.items():
             for entry in partition_entries:
                 producer.produce(
-                    topic, entry.value, entry.key, partition=partition, on_delivery=note_delivery
+                    topic, entry.value, entry.key, partition=partition, on_delivery=record_delivery
                 )
         producer.flush()
     except KafkaException as error:

@@ -20,7 +20,7 @@ def change(
         running.pop(key, None)
     else:
         running[key] = at_ms
-        queue.note(DeadlineSet(key, at_ms), running)
+        queue.record(DeadlineSet(key, at_ms), running)
 
 
 @given(CHANGES)
@@ -74,6 +74,6 @@ def test_the_queue_does_not_grow_with_every_heartbeat() -> None:
     for at_ms in range(10_000):
         running[KEYS[0]] = 1_000_000 + at_ms
         running[KEYS[1]] = 1_000
-        queue.note(DeadlineSet(KEYS[0], 1_000_000 + at_ms), running)
-        queue.note(DeadlineSet(KEYS[1], 1_000), running)
+        queue.record(DeadlineSet(KEYS[0], 1_000_000 + at_ms), running)
+        queue.record(DeadlineSet(KEYS[1], 1_000), running)
     assert len(queue) < 200

@@ -47,11 +47,11 @@ async def test_a_command_is_answered_to_a_giver_who_is_known(tmp_path: Path) -> 
     it."""
     givers: list[str] = []
 
-    async def note(_command: Question | Order, given_by: str) -> AdoptionAnswer:
+    async def record(_command: Question | Order, given_by: str) -> AdoptionAnswer:
         givers.append(given_by)
         return DONE
 
-    async with fake_gateway(tmp_path, note):
+    async with fake_gateway(tmp_path, record):
         assert await give(tmp_path, COMMAND) == DONE
         assert await pass_on(tmp_path, COMMAND, "admin API: ::1") == DONE
     own = f"control socket: user {os.getuid()}, process {os.getpid()}"

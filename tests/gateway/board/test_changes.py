@@ -13,7 +13,7 @@ START = 1_000
 def look(changes: Changes, marks: Mapping[str, int], since: int) -> tuple[set[str], set[str]]:
     """Look at groups with these marks. Returns those that have changed, and those that are gone."""
     changes.begin(marks.keys())
-    shown = {name for name, mark in marks.items() if changes.note(name, mark) > since}
+    shown = {name for name, mark in marks.items() if changes.record(name, mark) > since}
     return shown, set(changes.gone_since(since))
 
 

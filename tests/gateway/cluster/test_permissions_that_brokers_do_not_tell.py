@@ -36,13 +36,13 @@ async def test_topics_whose_writers_nobody_tells_cost_one_wait(
     asked: list[str] = []
     ask = own_permissions._writers
 
-    def note(config: dict[str, object], topic: str) -> frozenset[str]:
+    def record(config: dict[str, object], topic: str) -> frozenset[str]:
         asked.append(topic)
         missing = ask(config, topic)
         assert sorted(asked) == ["events", "state"]
         return missing
 
-    monkeypatch.setattr(own_permissions, "_writers", note)
+    monkeypatch.setattr(own_permissions, "_writers", record)
     with socket.create_server(("127.0.0.1", 0)) as silent, trio.fail_after(30):
         host, port = silent.getsockname()
         config = {"bootstrap.servers": f"{host}:{port}", "log_level": 0}

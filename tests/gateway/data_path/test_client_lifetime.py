@@ -131,7 +131,7 @@ async def test_nothing_ends_without_work() -> None:
 def sleepiness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the connection keeps its tasks while it has nothing to do."""
     if request.param == "sleepy":
-        monkeypatch.setattr(ConnectionTasks, "note_rest", go_idle_soon)
+        monkeypatch.setattr(ConnectionTasks, "record_rest", go_idle_soon)
 
 
 class Frozen:

@@ -62,7 +62,7 @@ BAD_FRAMES = {
 def sleepiness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every rule holds whether a connection keeps its tasks or not."""
     if request.param == "sleepy":
-        monkeypatch.setattr(ConnectionTasks, "note_rest", go_idle_soon)
+        monkeypatch.setattr(ConnectionTasks, "record_rest", go_idle_soon)
 
 
 @pytest.mark.parametrize("name", BAD_FRAMES)
@@ -335,7 +335,7 @@ async def test_a_bug_in_the_group_code_ends_only_one_connection() -> None:
 
 async def test_an_idle_connection_has_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """Relaying needs no task either. A request that takes time starts one."""
-    monkeypatch.setattr(ConnectionTasks, "note_rest", go_idle_soon)
+    monkeypatch.setattr(ConnectionTasks, "record_rest", go_idle_soon)
     async with ground() as on:
         (connection,) = cast("Collection[ClientConnection]", on.gateway.limiter.traffic.open)
         await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
@@ -354,7 +354,7 @@ async def test_an_idle_connection_has_no_task(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_a_long_answer_wakes_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task splices the long answer. A short one behind it is sent in its turn."""
-    monkeypatch.setattr(ConnectionTasks, "note_rest", go_idle_soon)
+    monkeypatch.setattr(ConnectionTasks, "record_rest", go_idle_soon)
 
     async def answer(wire: Wire, header: RequestHeader, body: bytes) -> None:
         await answer_bytes(wire, header, bytes(300_000 if header.correlation_id % 2 else 10))
@@ -372,7 +372,7 @@ async def test_a_drain_ends_connections_without_tasks(
     monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     """With and without a part of a request."""
-    monkeypatch.setattr(ConnectionTasks, "note_rest", go_idle_soon)
+    monkeypatch.setattr(ConnectionTasks, "record_rest", go_idle_soon)
     async with ground(limits=Limits(linger_timeout_s=0.1)) as on:
         (connection,) = cast("Collection[ClientConnection]", on.gateway.limiter.traffic.open)
         await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))

@@ -83,7 +83,7 @@ def test_only_a_presence_learns_whose_connections_end() -> None:
         slot.introduce("consumer-1", 1)
         if connected_clients is not None:
             connected_clients.spoke(("orders", "m1"), 1)
-        slot.note_end(by_client=True)
+        slot.record_end(by_client=True)
         slot.leave()
         assert connected_clients is None or connected_clients.find_gone(
             "orders", QuotaKey(HERE)

@@ -62,7 +62,7 @@ async def test_those_that_have_worked_last_keep_their_tasks(
     """The others go idle."""
     first, second, third = map(Connection, "123")
     for connection in (first, second, first, third):
-        tasks.note_rest(connection)
+        tasks.record_rest(connection)
     assert [connection.is_idle for connection in (first, second, third)] == [False, True, False]
 
 
@@ -70,9 +70,9 @@ async def test_a_connection_that_works_does_not_go_idle(tasks: ConnectionTasks[C
     """Another does, as soon as it can."""
     busy, second, third, fourth = Connection("1", is_busy=True), *map(Connection, "234")
     for connection in (busy, second, third):
-        tasks.note_rest(connection)
+        tasks.record_rest(connection)
     assert not any(connection.is_idle for connection in (busy, second, third))
-    tasks.note_rest(fourth)
+    tasks.record_rest(fourth)
     assert [connection.is_idle for connection in (busy, second, third, fourth)] == [
         False,
         True,
@@ -103,9 +103,9 @@ async def test_a_connection_that_has_ended_is_forgotten(
     tasks.start(first)
     await trio.testing.wait_all_tasks_blocked()
     for connection in (first, second):
-        tasks.note_rest(connection)
+        tasks.record_rest(connection)
     first.end()
     await trio.testing.wait_all_tasks_blocked()
     assert ended_connections == [first]
-    tasks.note_rest(third)
+    tasks.record_rest(third)
     assert not second.is_idle

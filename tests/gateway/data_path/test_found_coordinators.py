@@ -104,7 +104,7 @@ class Finding(GroupApis):
         host, port = self._on[0].broker.address
         return replace(self._answer, host=host if self._answer.host else "", port=port)
 
-    def note_recalled(self, answer: Struct) -> None:
+    def record_recalled(self, answer: Struct) -> None:
         self.recalled += 1
 
 
@@ -136,11 +136,11 @@ async def test_clients_that_ask_together_wait_for_one_answer(
     started: list[ClientConnection] = []
     start = ConnectionTasks.start
 
-    def note(tasks: ConnectionTasks[ClientConnection], connection: ClientConnection) -> None:
+    def record(tasks: ConnectionTasks[ClientConnection], connection: ClientConnection) -> None:
         started.append(connection)
         start(tasks, connection)
 
-    monkeypatch.setattr(ConnectionTasks, "start", note)
+    monkeypatch.setattr(ConnectionTasks, "start", record)
     async with clients_that_ask(5) as (apis, wires, on):
         started.clear()
         apis.go_on.set()

@@ -117,16 +117,16 @@ async def test_an_answer_that_is_there_at_once_wakes_no_task(
     served: list[object] = []
     serve, finish = RequestServer.serve, GroupRequests.finish_begun
 
-    async def note_and_serve(server: RequestServer) -> None:
+    async def record_and_serve(server: RequestServer) -> None:
         served.append(server)
         await serve(server)
 
-    async def note_and_finish(requests: GroupRequests) -> None:
+    async def record_and_finish(requests: GroupRequests) -> None:
         served.append(requests)
         await finish(requests)
 
-    monkeypatch.setattr(RequestServer, "serve", note_and_serve)
-    monkeypatch.setattr(GroupRequests, "finish_begun", note_and_finish)
+    monkeypatch.setattr(RequestServer, "serve", record_and_serve)
+    monkeypatch.setattr(GroupRequests, "finish_begun", record_and_finish)
     async with ground(group_apis=AtOnce(HeartbeatResponse(error_code=7))) as on:
         async with connected(on.gateway.address) as other:
             clients = (on.client, other)
@@ -200,11 +200,11 @@ async def test_an_answer_that_comes_later_takes_no_task(monkeypatch: pytest.Monk
     started: list[object] = []
     start = ConnectionTasks.start
 
-    def note_and_start(tasks: ConnectionTasks[Any], connection: Any) -> None:
+    def record_and_start(tasks: ConnectionTasks[Any], connection: Any) -> None:
         started.append(connection)
         start(tasks, connection)
 
-    monkeypatch.setattr(ConnectionTasks, "start", note_and_start)
+    monkeypatch.setattr(ConnectionTasks, "start", record_and_start)
     monkeypatch.setattr("gateway.data_path.connection_tasks.KEPT_MAX", 0)
     apis = AnswersLater()
     async with ground(group_apis=apis) as on:

@@ -42,11 +42,11 @@ def started_tasks(monkeypatch: pytest.MonkeyPatch) -> list[ClientConnection]:
     connections: list[ClientConnection] = []
     start = ConnectionTasks.start
 
-    def note(tasks: ConnectionTasks[ClientConnection], connection: ClientConnection) -> None:
+    def record(tasks: ConnectionTasks[ClientConnection], connection: ClientConnection) -> None:
         connections.append(connection)
         start(tasks, connection)
 
-    monkeypatch.setattr(ConnectionTasks, "start", note)
+    monkeypatch.setattr(ConnectionTasks, "start", record)
     return connections
 
 

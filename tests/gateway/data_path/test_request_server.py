@@ -184,7 +184,7 @@ class Transactions(Prepared):
         super().__init__()
         self.ended: list[EndTxnRequest] = []
 
-    def note_transaction_end(self, request: EndTxnRequest) -> None:
+    def record_transaction_end(self, request: EndTxnRequest) -> None:
         self.ended.append(request)
 
 

@@ -30,7 +30,7 @@ async def test_the_totals_are_of_open_and_ended_connections(mock_clock: MockCloc
     traffic.open = [one, other]
     assert traffic.totals() == (3, 30)
     traffic.open = [other]
-    traffic.note_end(one)
+    traffic.record_end(one)
     assert traffic.totals() == (3, 30)
 
 
@@ -42,13 +42,13 @@ async def test_the_rates_of_a_client_are_before_and_after_its_restart(
     assert (traffic.rates_before(CLIENT), traffic.rates_now(CLIENT)) == (None, None)
     mock_clock.jump(100)
     for moved in ((0, 600), (0, 400)):
-        traffic.note_end(FakeFlow(moved, fetches=20))
+        traffic.record_end(FakeFlow(moved, fetches=20))
     traffic.open = [FakeFlow((0, 30), accepted_s=trio.current_time(), fetches=5)]
     mock_clock.jump(10)
     assert traffic.rates_before(CLIENT) == Rates(10.0, 0.4)
     assert traffic.rates_now(CLIENT) == Rates(3.0, 0.5)
     mock_clock.jump(TOGETHER_S + 1)
-    traffic.note_end(FakeFlow((0, 142), accepted_s=trio.current_time() - 71))
+    traffic.record_end(FakeFlow((0, 142), accepted_s=trio.current_time() - 71))
     assert traffic.rates_before(CLIENT) == Rates(2.0, 0.0)
 
 
@@ -58,9 +58,9 @@ async def test_the_clients_in_memory_have_a_bound(
     """The first one of the same address is forgotten, and its bytes still count."""
     monkeypatch.setattr(module, "CLIENTS_MAX", 4)
     traffic = Traffic()
-    traffic.note_end(FakeFlow((1, 1), ClientIdentity("other", "z")))
+    traffic.record_end(FakeFlow((1, 1), ClientIdentity("other", "z")))
     for name in "abc":
-        traffic.note_end(FakeFlow((1, 1), ClientIdentity("h", name)))
+        traffic.record_end(FakeFlow((1, 1), ClientIdentity("h", name)))
     forgotten = [name for name in "abc" if traffic.rates_before(ClientIdentity("h", name)) is None]
     assert forgotten == ["a"]
     assert traffic.rates_before(ClientIdentity("other", "z")) is not None

@@ -84,13 +84,13 @@ class Plan(FleetPlan):
             raise StateFolderError("the disk is full")
         return self.runs
 
-    def note_log(self, log_id, run_id):
+    def record_log(self, log_id, run_id):
         note(f"parent learns of {log_id[:2]} and run {run_id}")
 
     def explain_end(self, reason):
         note(f"parent says that {reason}")
 
-    def note_owners(self, owners):
+    def record_owners(self, owners):
         if behaviour == "reports":
             note(f"parent stores {owners}")
 

@@ -232,7 +232,7 @@ async def test_a_members_commits_are_reported_before_its_departure(
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)
         await groups.native("n")
-        note_commit(groups)
+        record_commit(groups)
         await groups.native("n", -1)
     events = read_events(tmp_path)
     check_gaps(events)
@@ -256,7 +256,7 @@ async def test_commits_are_reported_before_the_end_of_their_topic(
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)
         joined = await groups.native("n")
-        note_commit(groups)
+        record_commit(groups)
         del groups.cluster.partition_counts["foo"]
         groups.cluster.change()
         await trio.sleep(2)
@@ -265,13 +265,13 @@ async def test_commits_are_reported_before_the_end_of_their_topic(
     assert names[names.index("topics_deleted") - 1] == "offsets_committed"
 
 
-def note_commit(groups: HostedGroups) -> None:
+def record_commit(groups: HostedGroups) -> None:
     """Let the cluster have stored a commit of n."""
     commit = commit_of({"foo": {0: 5}}, group_id=GROUP, member_id="n")
     stored = OffsetCommitResponsePartition(partition_index=0)
     topic = OffsetCommitResponseTopic(name="foo", partitions=(stored,))
     answer = OffsetCommitResponse(topics=(topic,))
-    groups.offsets.note_commit(lone_request(commit, 9), answer)
+    groups.offsets.record_commit(lone_request(commit, 9), answer)
 
 
 async def test_a_refused_classic_member_is_reported(

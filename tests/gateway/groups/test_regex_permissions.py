@@ -28,10 +28,10 @@ async def test_a_resolution_waits_until_a_heartbeat_has_asked(nursery: trio.Nurs
     assert G in permissions.waiting
     assert "other" not in permissions.waiting
     assert permissions.list_topics_to_ask(G) == {"foo", "bar"}
-    permissions.note("other", {"foo", "bar"}, ())
+    permissions.record("other", {"foo", "bar"}, ())
     await wait_all_tasks_blocked()
     assert got == []
-    permissions.note(G, {"foo", "bar"}, {"bar"})
+    permissions.record(G, {"foo", "bar"}, {"bar"})
     await wait_all_tasks_blocked()
     assert got == [frozenset({"foo"})]
     assert G not in permissions.waiting
@@ -40,7 +40,7 @@ async def test_a_resolution_waits_until_a_heartbeat_has_asked(nursery: trio.Nurs
 async def test_an_answer_counts_for_its_lifetime(autojump_clock: MockClock) -> None:
     """Refusals too: the resolution is repeated anyway."""
     permissions = RegexPermissions(LIMITS)
-    permissions.note(G, {"foo", "bar"}, {"bar"})
+    permissions.record(G, {"foo", "bar"}, {"bar"})
     assert await permissions.find_describable(G, {"foo", "bar"}) == {"foo"}
     await trio.sleep(LIFETIME_S)
     assert permissions.unknown(G, {"foo", "bar"}) == {"foo", "bar"}
@@ -51,7 +51,7 @@ async def test_the_groups_in_memory_have_a_bound(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "GROUPS_MAX", 2)
     permissions = RegexPermissions(LIMITS)
     for group_id in "abc":
-        permissions.note(group_id, {"foo"}, ())
+        permissions.record(group_id, {"foo"}, ())
     known = [group_id for group_id in "cba" if not permissions.unknown(group_id, {"foo"})]
     assert known == ["c", "b"]
 
@@ -62,11 +62,11 @@ async def test_a_group_with_a_long_name_counts_as_many(monkeypatch: pytest.Monke
     permissions = RegexPermissions(LIMITS)
     long = "x" * 3 * LONG_NAME_CHARS
     for group_id in ("a", long, "b"):
-        permissions.note(group_id, {"foo"}, ())
+        permissions.record(group_id, {"foo"}, ())
     known = [regex for regex in ("b", long, "a") if not permissions.unknown(regex, {"foo"})]
     assert known == ["b", long]
     for group_id in "cde":
-        permissions.note(group_id, {"foo"}, ())
+        permissions.record(group_id, {"foo"}, ())
     assert not permissions.unknown("b", {"foo"})
 
 
@@ -77,18 +77,18 @@ async def test_the_topics_of_all_groups_have_a_bound(
     asked about lately do not count."""
     monkeypatch.setattr(module, "TOPICS_MAX", 4)
     permissions = RegexPermissions(LIMITS)
-    permissions.note("waiting", {"foo"}, ())
+    permissions.record("waiting", {"foo"}, ())
     nursery.start_soon(permissions.find_describable, "waiting", {"bar"})
     await wait_all_tasks_blocked()
-    permissions.note("old", {"foo"}, ())
-    permissions.note(G, {"foo", "bar"}, ())
+    permissions.record("old", {"foo"}, ())
+    permissions.record(G, {"foo", "bar"}, ())
     assert not permissions.unknown("old", {"foo"})
-    permissions.note(G, {"baz"}, ())
+    permissions.record(G, {"baz"}, ())
     assert permissions.unknown("old", {"foo"})
     assert not permissions.unknown("waiting", {"foo"})
     await trio.sleep(LIFETIME_S)
-    permissions.note(G, {"foo"}, ())
-    permissions.note("new", {"foo", "bar"}, ())
+    permissions.record(G, {"foo"}, ())
+    permissions.record("new", {"foo", "bar"}, ())
     assert not permissions.unknown(G, {"foo"})
     nursery.cancel_scope.cancel()
 

@@ -88,7 +88,7 @@ class Script:
 
     def advance(self) -> None:
         self.adopting.advance(self.now_ms)
-        self._note()
+        self._record()
 
     def describe(self, group: DescribedGroup | None, watched: WatchedGroup | None = None) -> None:
         """The cluster describes the group, of which so much is known from relayed requests."""
@@ -173,7 +173,7 @@ class Script:
         assert isinstance(effect, kind), effect
         return effect
 
-    def _note(self) -> None:
+    def _record(self) -> None:
         for effect in self.parts.take():
             if isinstance(effect, StepOfMove):
                 self._latest = effect

@@ -25,7 +25,7 @@ class MoveParts(GroupParts):
 
 
 class _Engine(LoggedEngine):
-    def note(self, event: Happening) -> None:
+    def observe(self, event: Happening) -> None:
         self._effects.append(cast(Effect, event))
 
 

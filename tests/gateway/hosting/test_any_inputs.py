@@ -85,11 +85,11 @@ class Storm:
         self._strays: set[Commit] = set()
         self._before = 0
         self._granted: set[int] = set()
-        note, handle = self.scene.note, self.scene.group.handle
+        record, handle = self.scene.record, self.scene.group.handle
 
-        def noted(effects: list[Effect]) -> None:
+        def recorded(effects: list[Effect]) -> None:
             self._asks += sum(isinstance(effect, AskCoordinator) for effect in effects)
-            note(effects)
+            record(effects)
             self._check()
 
         def handled(event: Input, now_ms: int) -> Sequence[Effect]:
@@ -98,7 +98,7 @@ class Storm:
                     self._confirmed = self._asks  # one is under way at a time
             return handle(event, now_ms)
 
-        self.scene.note = noted  # type: ignore[assignment, method-assign]
+        self.scene.record = recorded  # type: ignore[assignment, method-assign]
         self.scene.group.handle = handled  # type: ignore[method-assign]
 
     # -- what happens ----------------------------------------------------------------------------

@@ -310,7 +310,7 @@ def test_heartbeats_at_rest_count_among_the_answers_until_slow_ones_are_forgotte
     on.native_member()
     on.native_member("m")
     on.native_member("o")  # within the interval after the second target
-    on.group.calls._note_answer_time(200)
+    on.group.calls._record_answer_time(200)
     for _ in range(ANSWER_TIMES_KEPT):
         beat = on.native("n", 2)
         assert beat in on.at_rest
@@ -334,7 +334,7 @@ def test_the_engine_learns_the_longest_of_the_latest_answer_times(later: int) ->
     assert first.event.answers_within_ms == 0
     first.event = replace(first.event, member_epoch=1)
     for time_ms in (5, 900, *[7] * later):
-        on.group.calls._note_time(first, first.asked_ms + time_ms)
+        on.group.calls._record_time(first, first.asked_ms + time_ms)
     event = on.native("m").event
     assert isinstance(event, ConsumerHeartbeatReceived)
     assert event.answers_within_ms == (0 if later else 900)

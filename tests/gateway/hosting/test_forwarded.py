@@ -63,7 +63,7 @@ class Relay:
         return self.group.members[member_id]
 
     def pass_on(self, request: Struct, answer: Struct, group_id: str = GROUP) -> None:
-        self.groups.note_relayed(group_id, LIBRDKAFKA, request, answer, self.now_ms)
+        self.groups.record_relayed(group_id, LIBRDKAFKA, request, answer, self.now_ms)
 
     def join(
         self,
@@ -139,7 +139,7 @@ class Relay:
 
     def describe(self, *member_ids: str, state: str = "Stable", group_id: str = GROUP) -> None:
         is_stable = state == "Stable"
-        self.groups.note_described(
+        self.groups.record_described(
             DescribedGroup(
                 group_id=group_id,
                 group_state=state,

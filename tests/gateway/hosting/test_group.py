@@ -232,7 +232,7 @@ def test_all_calls_fail_after_a_bug_and_the_group_goes_on(
     live.hold(Write)
     calls = [live.native("m"), live.join()]
     live.pending.clear()
-    live.note(live.group.start_again(live.now_ms))
+    live.record(live.group.start_again(live.now_ms))
     live.held.clear()
     live.run()
     assert all(isinstance(call.answer, Unanswerable) for call in calls)

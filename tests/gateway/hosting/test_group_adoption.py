@@ -444,7 +444,7 @@ def test_a_bug_leaves_the_decision_to_the_log(on: Scene) -> None:
     """No answer to an earlier step follows."""
     on.to_rejoining()
     on.pending.clear()
-    on.note(on.group.start_again(on.now_ms))
+    on.record(on.group.start_again(on.now_ms))
     on.run()
     assert on.is_at(Stage.RESUMING)
     assert not on.outcome().is_adopted
@@ -455,7 +455,7 @@ def test_calls_wait_until_the_log_has_said_whether_the_adoption_goes_on(on: Scen
     on.to_rejoining()
     on.pending.clear()
     on.load_failure = "the disk is slow"
-    on.note(on.group.start_again(on.now_ms))
+    on.record(on.group.start_again(on.now_ms))
     on.run()
     call = on.beat(A, GENERATION)
     assert is_waiting(call)
@@ -468,7 +468,7 @@ def test_a_bug_gives_another_group_its_turn(on: Scene) -> None:
     """The log knows nothing of the adoption yet, so it does not go on."""
     on.adopt()
     assert on.rules.adopting == {GROUP}
-    on.note(on.group.start_again(on.now_ms))
+    on.record(on.group.start_again(on.now_ms))
     on.run()
     assert on.rules.adopting == set()
 

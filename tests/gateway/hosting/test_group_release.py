@@ -383,7 +383,7 @@ def test_a_release_ends_although_a_bug_has_lost_a_recalled_commit(on: Scene) -> 
     lost = on.commit(on.member_id, on.joined.generation)
     lost_ids = on.take(StoreCommits).ids
     on.pending.clear()
-    on.note(on.group.start_again(on.now_ms))
+    on.record(on.group.start_again(on.now_ms))
     on.run()
     assert lost.answer == Unanswerable()
     on.commit(on.member_id, on.joined.generation)
@@ -747,7 +747,7 @@ def test_a_bug_after_the_hand_over_leaves_no_anchor_behind(on: Scene) -> None:
     on.join(on.member_id)
     assert not on.group.anchor.is_here
     on.pending.clear()
-    on.note(on.group.start_again(on.now_ms))
+    on.record(on.group.start_again(on.now_ms))
     on.release(Write)
     on.wait(100)
     on.join(on.member_id)

@@ -381,19 +381,19 @@ def test_an_empty_group_stays_with_the_cluster(adoption: Adoption) -> None:
 def test_an_adopted_group_is_hosted_while_it_is_empty() -> None:
     """Until the mark is gone, or the operator leaves every group to the cluster."""
     group = routing(host=())
-    group.note_log(is_adopted=True, release=None)
+    group.record_log(is_adopted=True, release=None)
     assert group.take(NoMembers(), 0).mode is Mode.HOSTED
     group.rules.adoption = "never"
     assert group.take(NoMembers(), 0).mode is Mode.FORWARDED
     group.rules.adoption = "manual"
-    group.note_log(is_adopted=False, release=None)
+    group.record_log(is_adopted=False, release=None)
     assert group.take(NoMembers(), 0).mode is Mode.FORWARDED
 
 
 def test_an_adopted_group_is_forwarded_while_the_cluster_has_consumers_of_it() -> None:
     """One warning says so each time."""
     group = routing(host=())
-    group.note_log(is_adopted=True, release=None)
+    group.record_log(is_adopted=True, release=None)
     for _ in range(2):
         assert group.take(DIRECT, 0).mode is Mode.FORWARDED
     assert lines(group) == ["adopted_group_forwarded", "group_forwarded"]

@@ -427,7 +427,7 @@ def test_a_request_from_before_a_bug_is_not_refused_once_more(scene: HostedScene
     scene.hold(Write)
     before = scene.native("before")
     scene.pending.clear()
-    scene.note(scene.group.start_again(scene.now_ms))
+    scene.record(scene.group.start_again(scene.now_ms))
     scene.run()
     assert isinstance(before.answer, Unanswerable)
     scene.damage = Damage.UNSURE

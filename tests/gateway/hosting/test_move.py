@@ -167,7 +167,7 @@ def test_a_bug_concludes_the_requests_and_the_log_decides_how_the_move_goes_on()
     request = on.request(ReleaseRequest)
     on.release(Write)
     on.hold(Load)
-    on.note(on.group.start_again(on.now_ms))
+    on.record(on.group.start_again(on.now_ms))
     assert reasons(request) == ("a bug: see the log",)
     assert on.group.is_moving
     on.release(Load)
@@ -181,7 +181,7 @@ def test_a_bug_loses_no_request(on: Scene, monkeypatch: pytest.MonkeyPatch) -> N
         bug.setattr(on.group.move, "advance", None)
         with pytest.raises(TypeError):
             on.group.handle(MoveRequested(request), on.now_ms)
-    on.note(on.group.start_again(on.now_ms))
+    on.record(on.group.start_again(on.now_ms))
     on.run()
     assert on.group.is_moving
 

@@ -5,8 +5,8 @@ from gateway.hosting.newest_connections import NewestConnections
 
 def test_a_later_connection_is_newer() -> None:
     newest = NewestConnections()
-    newest.note(["n"], 2)
-    newest.note(["n"], 1)
+    newest.record(["n"], 2)
+    newest.record(["n"], 1)
     assert newest.has_newer(["m", "n"], 1)
     assert not newest.has_newer(["n"], 2)
     assert not newest.has_newer(["m"], 1)
@@ -15,9 +15,9 @@ def test_a_later_connection_is_newer() -> None:
 def test_a_connection_that_was_open_already_may_be_late() -> None:
     """The client has turned back to the older one of two, and a request waits on the other."""
     newest = NewestConnections()
-    newest.note(["n"], 1, newest=3)
+    newest.record(["n"], 1, newest=3)
     assert newest.has_newer(["n"], 2)
-    newest.note(["n"], 2, newest=4)
+    newest.record(["n"], 2, newest=4)
     assert not newest.has_newer(["n"], 1)
     assert not newest.has_newer(["n"], 4)
 
@@ -27,7 +27,7 @@ def test_former_members_are_forgotten() -> None:
     newest = NewestConnections()
     for number in range(8):
         members = ["n", f"m{number}"]
-        assert newest.note(members, number)
+        assert newest.record(members, number)
         newest.forget_others(members)
     assert newest.has_newer(["n", "m7"], 6)
     assert not newest.has_newer(["m1", "m2"], 0)

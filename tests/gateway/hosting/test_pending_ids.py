@@ -29,7 +29,7 @@ def join(connection: int | None = 1, member_id: str = "", instance_id: str | Non
 
 def test_a_client_that_asks_twice_gets_the_same_id() -> None:
     ids = PendingIds()
-    ids.note_relayed(1, JOIN, REQUIRED)
+    ids.record_relayed(1, JOIN, REQUIRED)
     answer = ids.answer_repeated(join())
     assert answer is not None
     assert (answer.error, answer.member_id) == (ErrorCode.MEMBER_ID_REQUIRED, "c-1")
@@ -37,18 +37,18 @@ def test_a_client_that_asks_twice_gets_the_same_id() -> None:
 
 def test_other_clients_and_other_joins_are_for_the_cluster() -> None:
     ids = PendingIds()
-    ids.note_relayed(1, JOIN, REQUIRED)
+    ids.record_relayed(1, JOIN, REQUIRED)
     for call in (join(2), join(None), join(member_id="c-1"), join(instance_id="i")):
         assert ids.answer_repeated(call) is None
 
 
 def test_an_id_that_was_used_is_not_handed_out_again() -> None:
     ids = PendingIds()
-    ids.note_relayed(1, JOIN, REQUIRED)
+    ids.record_relayed(1, JOIN, REQUIRED)
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="c-1")
-    ids.note_relayed(1, beat, HeartbeatResponse())
+    ids.record_relayed(1, beat, HeartbeatResponse())
     assert ids.answer_repeated(join()) is not None
-    ids.note_relayed(1, JOIN, JoinGroupResponse(member_id="c-1"))
+    ids.record_relayed(1, JOIN, JoinGroupResponse(member_id="c-1"))
     assert ids.answer_repeated(join()) is None
 
 

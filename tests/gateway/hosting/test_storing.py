@@ -509,7 +509,7 @@ def test_no_commit_is_forgotten_after_a_bug(on: HostedScene) -> None:
 def start_again(on: HostedScene) -> None:
     """A bug ends what was under way."""
     on.pending.clear()
-    on.note(on.group.start_again(on.now_ms))
+    on.record(on.group.start_again(on.now_ms))
     on.held.clear()
     on.run()
 

@@ -67,7 +67,7 @@ class Seen(ClientsSeen):
         )
 
     def see(self, message: Struct, answer: Struct, **changes: Any) -> None:
-        self.note(replace(lone_request(message, 5), **changes), answer)
+        self.record(replace(lone_request(message, 5), **changes), answer)
 
     @property
     def names(self) -> list[str]:
@@ -82,7 +82,7 @@ def request_with_software(message: Struct) -> GroupRequest:
 def test_a_classic_join_reports_software_and_protocols() -> None:
     """The lowest embedded version is reported, because every member can read it."""
     seen = Seen()
-    seen.note(request_with_software(JOIN), JOINED)
+    seen.record(request_with_software(JOIN), JOINED)
     ((group_id, event),) = seen.told
     assert group_id == "orders"
     assert event.fields == {
@@ -156,7 +156,7 @@ def test_a_departure_that_the_cluster_accepted_is_reported(
 ) -> None:
     """A static member that means to come back has not left."""
     seen = Seen()
-    seen.note_departure(lone_request(message, 5), answer)
+    seen.record_departure(lone_request(message, 5), answer)
     assert seen.told == [
         ("orders", MemberLeft(member_id=member_id, cause=RemovalCause.LEFT)) for member_id in left
     ]
@@ -166,7 +166,7 @@ def test_a_client_is_reported_once_until_it_changes() -> None:
     """The number of its joins does not matter."""
     seen = Seen()
     for _ in range(3):
-        seen.note(request_with_software(JOIN), JOINED)
+        seen.record(request_with_software(JOIN), JOINED)
     seen.see(JOIN, JOINED)
     seen.see(replace(JOIN, group_id="other"), JOINED)
     assert [group_id for group_id, _event in seen.told] == ["orders", "orders", "other"]
@@ -241,10 +241,10 @@ def test_reports_count_towards_the_history_of_the_client() -> None:
         ShareRule(),
     )
     join = lone_request(JOIN, 5)
-    seen.note(join, JOINED)
+    seen.record(join, JOINED)
     native = lone_request(NATIVE, 0)
     refused = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-    seen.note(native, refused)
+    seen.record(native, refused)
     leave = lone_request(LeaveGroupRequest(group_id="g", member_id="m"), 0)
-    seen.note_departure(leave, LeaveGroupResponse())
+    seen.record_departure(leave, LeaveGroupResponse())
     assert owners == [join.owner, native.owner, native.owner, leave.owner]

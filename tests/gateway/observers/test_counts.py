@@ -11,9 +11,9 @@ from kafka_codecs.offset_commit import OffsetCommitResponse
 def test_a_duration_counts_up_to_its_bound() -> None:
     """A failure counts beside it."""
     durations = Durations()
-    durations.note(BOUNDS_S[0], failed=False)
-    durations.note(BOUNDS_S[0] * 1.01, failed=True)
-    durations.note(BOUNDS_S[-1] + 1, failed=False)
+    durations.record(BOUNDS_S[0], failed=False)
+    durations.record(BOUNDS_S[0] * 1.01, failed=True)
+    durations.record(BOUNDS_S[-1] + 1, failed=False)
     assert durations.counts[:2] == [1, 1]
     assert durations.counts[-1] == 1
     assert durations.failures == 1
@@ -23,8 +23,8 @@ def test_a_duration_counts_up_to_its_bound() -> None:
 def test_answers_count_by_type_and_code() -> None:
     """One without a code of its own counts with 0."""
     answers = AnswerCounts()
-    answers.note(HeartbeatResponse(error_code=27))
-    answers.note(OffsetCommitResponse(topics=()))
+    answers.record(HeartbeatResponse(error_code=27))
+    answers.record(OffsetCommitResponse(topics=()))
     assert answers.counts == {(HeartbeatResponse, 27): 1, (OffsetCommitResponse, 0): 1}
 
 
@@ -32,10 +32,10 @@ def test_refusals_count_by_their_situation() -> None:
     """Refused commits count one by one; decisions of the engine or the cluster do not count."""
     counts = GroupCounts()
     full = Refused(RefusalReason.TOO_MANY_GROUPS, "8 groups")
-    counts.note_answer(full)
-    counts.note_answer({1: Outcome(refused=full), 2: Outcome()})
+    counts.record_answer(full)
+    counts.record_answer({1: Outcome(refused=full), 2: Outcome()})
     for other in (None, Forwarded(), Unanswerable()):
-        counts.note_answer(other)
+        counts.record_answer(other)
     assert counts.refusals == {RefusalReason.TOO_MANY_GROUPS: 2}
 
 
@@ -43,5 +43,5 @@ def test_a_lost_anchor_counts_when_the_log_says_so() -> None:
     """Other lines do not count."""
     counts = GroupCounts()
     for line in ("anchor_taken", "anchor_lost", "anchor_taken"):
-        counts.note_line(Log("info", line))
+        counts.record_line(Log("info", line))
     assert counts.anchors_lost == 1

@@ -105,7 +105,7 @@ class GroupStats(OffsetReporter):
                 ),
             )
         )
-        self.note_commit(replace(lone_request(request, 9), at_s=at_s), answer)
+        self.record_commit(replace(lone_request(request, 9), at_s=at_s), answer)
 
     def commit_in_transaction(
         self, offsets: Mapping[int, int], *, group_id: str = "orders"
@@ -116,7 +116,7 @@ class GroupStats(OffsetReporter):
             TxnOffsetCommitResponsePartition(partition_index=partition) for partition in offsets
         )
         topic = TxnOffsetCommitResponseTopic(name="foo", partitions=partitions)
-        self.note_commit(lone_request(request, 4), TxnOffsetCommitResponse(topics=(topic,)))
+        self.record_commit(lone_request(request, 4), TxnOffsetCommitResponse(topics=(topic,)))
 
     def fetch(
         self,
@@ -139,7 +139,7 @@ class GroupStats(OffsetReporter):
                 for partition, at in offsets.items()
             ),
         )
-        self.note_fetch(group_id, member_id, (topic,))
+        self.record_fetch(group_id, member_id, (topic,))
 
     def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[GatewayEvent]:
         """Report at once, as the group does."""
@@ -196,7 +196,7 @@ def test_what_is_committed_and_not_reported_yet_can_be_asked_for() -> None:
     stats.commit({0: 9})
     stats.commit_in_transaction({2: 3})
     assert stats.find_unreported("orders") == {("foo", 0): 9, ("foo", 1): 7}
-    stats.note_transaction_end("t", is_committed=True)
+    stats.record_transaction_end("t", is_committed=True)
     assert stats.find_unreported("orders")["foo", 2] == 3
     stats.flush()
     assert not stats.find_unreported("orders")
@@ -247,7 +247,7 @@ def test_commits_that_the_cluster_did_not_store_are_not_reported() -> None:
     reporter.flush()
     assert reporter.told == []
     reporter.commit({0: 1, 1: 2}, errors={0: 14})
-    reporter.note_commit(
+    reporter.record_commit(
         lone_request(HeartbeatRequest(group_id="orders", generation_id=1, member_id="m"), 4),
         HeartbeatResponse(),
     )
@@ -269,13 +269,13 @@ def test_committed_transactions_are_summed_up_with_their_end() -> None:
     reporter = GroupStats()
     for offset in (5, 6, 7):
         reporter.commit_in_transaction({0: offset})
-        reporter.note_transaction_end("t", is_committed=True)
+        reporter.record_transaction_end("t", is_committed=True)
     assert reporter.told == []
     reporter.flush()
     committed, ended = (fields for _group_id, fields in reporter.told)
     assert committed["offsets"] == {"foo": [entry(0, 3, 5, 5, 7)]}
     assert ended == {"transactional_id": "t", "is_committed": True, "member_id": "m"}
-    reporter.note_transaction_end("t", is_committed=True)  # without offsets
+    reporter.record_transaction_end("t", is_committed=True)  # without offsets
     reporter.flush()
     assert len(reporter.told) == 2
 
@@ -284,9 +284,9 @@ def test_an_aborted_transaction_is_reported_by_itself() -> None:
     """Its offsets never counted, unlike those of the transactions before."""
     reporter = GroupStats()
     reporter.commit_in_transaction({0: 5})
-    reporter.note_transaction_end("t", is_committed=True)
+    reporter.record_transaction_end("t", is_committed=True)
     reporter.commit_in_transaction({0: 9})
-    reporter.note_transaction_end("t", is_committed=False)
+    reporter.record_transaction_end("t", is_committed=False)
     reporter.flush()
     shown = [
         fields.get("offsets", fields.get("is_committed")) for _group_id, fields in reporter.told
@@ -306,7 +306,7 @@ def test_a_transaction_that_lasts_ends_after_its_commits() -> None:
     for group_id in ("orders", "others"):
         reporter.commit_in_transaction({0: 5}, group_id=group_id)
     reporter.flush()
-    reporter.note_transaction_end("t", is_committed=True)
+    reporter.record_transaction_end("t", is_committed=True)
     assert [(group_id, "offsets" in fields) for group_id, fields in reporter.told] == [
         ("orders", True),
         ("others", True),
@@ -322,7 +322,7 @@ def test_transactions_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     for number in range(5):
         reporter.commit_in_transaction({0: 5}, group_id=f"g{number}")
     reporter.flush()
-    reporter.note_transaction_end("t", is_committed=False)
+    reporter.record_transaction_end("t", is_committed=False)
     assert [fields for _group_id, fields in reporter.told if "offsets" not in fields] == [
         {"transactional_id": "t", "is_committed": False, "member_id": "m"}
     ] * 2
@@ -364,7 +364,7 @@ def test_a_topic_without_new_starts_is_not_named() -> None:
     reporter.fetch({0: 7})
     partition = OffsetFetchResponsePartition(partition_index=0, committed_offset=7, metadata="")
     topics = [OffsetFetchResponseTopic(name=n, partitions=(partition,)) for n in ("foo", "bar")]
-    reporter.note_fetch("orders", "m", topics)
+    reporter.record_fetch("orders", "m", topics)
     assert reporter.told[1:] == [
         ("orders", {"member_id": "m", "starts": {"bar": [start_of(0, 7)]}})
     ]
@@ -546,8 +546,8 @@ def test_deleted_offsets_are_reported_at_once() -> None:
         for name, codes in answered.items()
     )
     request = lone_request(OffsetDeleteRequest(group_id="g", topics=()), 0)
-    reporter.note_delete(request, OffsetDeleteResponse(topics=topics))
-    reporter.note_delete(
+    reporter.record_delete(request, OffsetDeleteResponse(topics=topics))
+    reporter.record_delete(
         request, OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, topics=topics)
     )
     assert reporter.told == [("g", {"partitions": {"t": [0, 2]}})]

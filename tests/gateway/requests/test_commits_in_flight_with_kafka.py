@@ -57,7 +57,7 @@ class Ledger:
         enough = self.commits >= COMMITS_MIN and sum(self.fates.values()) >= CUTS_MIN
         return left_s <= (0 if enough else -PATIENCE_S)
 
-    def note_commit(self, partition: int, offset: int) -> None:
+    def record_commit(self, partition: int, offset: int) -> None:
         """The gateway acknowledged this offset."""
         with self.lock:
             self.commits += 1
@@ -66,7 +66,7 @@ class Ledger:
                 self.wrong.append(f"{partition} was committed at {offset}, after {before}")
             self.acknowledged[partition] = max(before, offset)
 
-    def note_start(self, partition: int, offset: int, acknowledged: int) -> None:
+    def record_start(self, partition: int, offset: int, acknowledged: int) -> None:
         """A new owner received this offset after that one was acknowledged."""
         with self.lock:
             self.starts += 1
@@ -118,14 +118,14 @@ def committing_consumer(
                     if position.error is not None:
                         continue
                     positions[partition] = max(position.offset, -1)  # -1001 means none
-                    ledger.note_start(partition, positions[partition], acknowledged)
+                    ledger.record_start(partition, positions[partition], acknowledged)
                     started.add(partition)
                 positions[partition] += 1
                 offset = positions[partition]
                 consumer.commit(
                     offsets=[TopicPartition(TOPIC, partition, offset)], asynchronous=False
                 )
-                ledger.note_commit(partition, offset)
+                ledger.record_commit(partition, offset)
             except KafkaException:
                 continue  # retry with the next offset
     consumer.close()

@@ -92,5 +92,5 @@ def test_a_bounded_number_of_members_is_remembered() -> None:
         asked = ConsumerGroupHeartbeatRequest(
             group_id="g", member_id=f"{number}", member_epoch=defective_joins.JOIN_EPOCH
         )
-        joins.note(lone_request(asked, 1), ConsumerGroupHeartbeatResponse(member_id=f"{number}"))
+        joins.record(lone_request(asked, 1), ConsumerGroupHeartbeatResponse(member_id=f"{number}"))
     assert len(joins._members) == 3

@@ -335,7 +335,7 @@ async def test_another_gateway_is_told_only_of_groups_that_operators_see_here() 
 def test_an_end_of_a_transaction_ends_no_commits() -> None:
     """Whether an earlier transaction of the producer was aborted, only another process may know."""
     service = FleetGroupService.__new__(FleetGroupService)  # without what it could be told to
-    service.note_transaction_end(
+    service.record_transaction_end(
         EndTxnRequest(transactional_id="t", producer_id=1, producer_epoch=0, committed=True)
     )
 

@@ -31,11 +31,11 @@ def drivers_fixture(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
     begin = GroupDriver.__init__
 
-    def note(self: GroupDriver, *args: Any, **kwargs: Any) -> None:
+    def record(self: GroupDriver, *args: Any, **kwargs: Any) -> None:
         begin(self, *args, **kwargs)
         made.append(self.group.group_id)
 
-    monkeypatch.setattr(GroupDriver, "__init__", note)
+    monkeypatch.setattr(GroupDriver, "__init__", record)
     return made
 
 

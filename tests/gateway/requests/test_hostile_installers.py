@@ -252,11 +252,11 @@ async def test_others_do_not_wait_while_a_target_is_translated(
     threads: dict[str, int] = {}
 
     def noting(name: str, translate: Callable[..., Any]) -> Callable[..., Any]:
-        def note(*arguments: Any) -> Any:
+        def record(*arguments: Any) -> Any:
             threads[name] = threading.get_ident()
             return translate(*arguments)
 
-        return note
+        return record
 
     for name in ("install_event", "prepare_response"):
         monkeypatch.setattr(assignments, name, noting(name, getattr(assignments, name)))

@@ -19,7 +19,7 @@ from gateway.requests.member_apis import (
     PendingRequest,
     is_foreign,
     member_of,
-    note_member,
+    record_member,
     why_withheld,
 )
 from kafka_codecs.consumer_group_heartbeat import (
@@ -164,7 +164,7 @@ def test_every_request_of_a_member_identifies_its_connection() -> None:
         (NATIVE, ConsumerGroupHeartbeatResponse(member_id="m")),
     ):
         connection, other = Connection(), Connection()
-        note_member(connection.request(message), answer)
+        record_member(connection.request(message), answer)
         assert speaker(connection) == "m"
         assert speaker(connection, "other") is None
         assert speaker(other) is None
@@ -173,18 +173,20 @@ def test_every_request_of_a_member_identifies_its_connection() -> None:
 def test_the_latest_member_counts() -> None:
     """A fenced client rejoins with another id on the same connection."""
     connection = Connection()
-    note_member(connection.request(JOIN), join_response("m"))
-    note_member(connection.request(JOIN), join_response("n"))
+    record_member(connection.request(JOIN), join_response("m"))
+    record_member(connection.request(JOIN), join_response("n"))
     assert speaker(connection) == "n"
 
 
 def test_a_refused_client_is_no_member() -> None:
     """Neither is a client that has only received an id."""
     connection = Connection()
-    note_member(
+    record_member(
         connection.request(JOIN), join_response("m", error_code=ErrorCode.MEMBER_ID_REQUIRED)
     )
-    note_member(connection.request(BEAT), HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+    record_member(
+        connection.request(BEAT), HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    )
     assert speaker(connection) is None
 
 

@@ -51,14 +51,14 @@ class Recorder(Watch):
         self.cuts: list[Cut] = []
         self._log = run.driver.log
 
-    def note_applied(self, process: Process, decision: Decision, topics: Topics) -> None:
-        super().note_applied(process, decision, topics)
+    def record_applied(self, process: Process, decision: Decision, topics: Topics) -> None:
+        super().record_applied(process, decision, topics)
         if decision.step.durable:
             self._cut(decision.step.durable)
 
-    def note_loaded(self, process: Process) -> None:
+    def record_loaded(self, process: Process) -> None:
         """The log may have a doubtful write that did not take effect before."""
-        super().note_loaded(process)
+        super().record_loaded(process)
         written = [record for batch in self._log.batches[len(self.cuts) :] for record in batch]
         for _ in self._log.batches[len(self.cuts) :]:
             self._cut(written)

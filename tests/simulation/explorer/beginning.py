@@ -45,7 +45,7 @@ def begin(shape: Shape) -> World:
         kinds=dict(members),
         log=() if shape.is_adoption else (_empty(FIRST_EPOCH),),
     )
-    upstream.on_step = world.note_step_of_cluster
+    upstream.on_step = world.record_step_of_cluster
     if shape.begins_at_rest:
         _start(world, [name for name, _kind in shape.consumers if name not in shape.starts_later])
         # The anchor has then shown its partitions, and each member has sent a heartbeat.

@@ -120,13 +120,13 @@ def an_anchor_that_gives_way_ends_no_stray(patch: Patch) -> None:
 @shows_in("switch", "though somebody else had the group", {"remove": 1, "intrude": 2})
 def members_outlive_the_loss_of_their_group(patch: Patch) -> None:
     """The group is reported as taken, and its members go on."""
-    real = LoggedEngine.note
+    real = LoggedEngine.observe
 
-    def note(engine: LoggedEngine, happening: Happening) -> None:
+    def observe(engine: LoggedEngine, happening: Happening) -> None:
         if not isinstance(happening, GroupLost):
             real(engine, happening)
 
-    patch.setattr(LoggedEngine, "note", note)
+    patch.setattr(LoggedEngine, "observe", observe)
 
 
 @shows_in(

@@ -34,7 +34,7 @@ def _pass_time(world: World, to_ms: int | None) -> None:
     assert to_ms is not None
     world.now_ms = max(world.now_ms, to_ms)
     keep_intruder(world)
-    world.note_answers(world.upstream.pass_time(world.topics, world.now_ms))
+    world.record_answers(world.upstream.pass_time(world.topics, world.now_ms))
     if not world.shape.takes_time:  # otherwise the age of the latest look tells states apart
         world.port.refresh(world.look(), world.now_ms)
 
@@ -53,7 +53,7 @@ def play(world: World, move: Move) -> None:
         raise
     except Exception as error:
         raise BrokenPromiseError(f"something fails: {error!r}") from error
-    _note_owners(world)
+    _record_owners(world)
 
 
 def _play(world: World, verb: str, what: str) -> None:  # one case for each move
@@ -129,7 +129,7 @@ def _settle(world: World) -> None:
         pass
 
 
-def _note_owners(world: World) -> None:
+def _record_owners(world: World) -> None:
     if not world.shape.moves_group:
         return
     running = [consumer for consumer in world.consumers.values() if consumer is not None]

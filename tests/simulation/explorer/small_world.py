@@ -348,10 +348,10 @@ class World:
     def ask_cluster(self, event: Request) -> None:
         """Have the cluster handle a request. Its answer, and others, are in `replies`. A delay of
         no time is over before anything else happens."""
-        self.note_answers(self.upstream.handle(event, self.topics, self.now_ms))
-        self.note_answers(self.upstream.pass_time(self.topics, self.now_ms))
+        self.record_answers(self.upstream.handle(event, self.topics, self.now_ms))
+        self.record_answers(self.upstream.pass_time(self.topics, self.now_ms))
 
-    def note_answers(self, answers: Answers) -> None:
+    def record_answers(self, answers: Answers) -> None:
         self.replies += [(token, reply) for token, reply in answers if reply is not None]
 
     def check_in_cluster(self, commit: OffsetCommitReceived) -> ErrorCode:
@@ -359,7 +359,7 @@ class World:
         assert decision is not None
         return decision.error
 
-    def note_step_of_cluster(self, step: Step) -> None:
+    def record_step_of_cluster(self, step: Step) -> None:
         """Note whom the cluster has removed because it has not rejoined in time."""
         removed = removed_members(step).items()
         self.timed_out += [member_id for member_id, cause in removed if cause in TIMED_OUT]

@@ -102,13 +102,13 @@ def a_grant_to_a_member_that_has_left_is_not_confirmed(patch: Patch) -> None:
 @noticed_by(Invariant.INTRUDER, Invariant.OFFSETS)
 def an_intruder_goes_unnoticed(patch: Patch) -> None:
     """The members of a group stay although another consumer is in it."""
-    real = LoggedEngine.note
+    real = LoggedEngine.observe
 
-    def note(engine: LoggedEngine, event: Happening) -> None:
+    def observe(engine: LoggedEngine, event: Happening) -> None:
         if not isinstance(event, GroupLost):
             real(engine, event)
 
-    patch.setattr(LoggedEngine, "note", note)
+    patch.setattr(LoggedEngine, "observe", observe)
 
 
 # -- the lease -------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def a_commit_ends_when_it_is_sent(patch: Patch) -> None:
     ) -> StoreCommits:
         pending_action = real(flight, call, commits, *rest)
         for commit in commits:
-            flight._engine.note(OffsetCommitEnded(commit=commit.token))
+            flight._engine.observe(OffsetCommitEnded(commit=commit.token))
         return pending_action
 
     patch.setattr(CommitsInFlight, "send", send)
