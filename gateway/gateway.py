@@ -146,12 +146,12 @@ async def gateway_services(
     cluster = Cluster(
         config.upstream,
         access=config.access,
-        tell=journal.tell,
+        emit=journal.emit,
         names=names,
         only_id=config.cluster_id,
     )
     offsets = OffsetReporter(
-        journal.tell,
+        journal.emit,
         clock.now_ms,
         names=config.data_path.names,
         sequence_of=journal.sequence_of,
@@ -174,7 +174,7 @@ async def gateway_services(
         rules = _hosting_rules(config, groups, state_log, can_hold=can_hold)
 
         def complain(owner: QuotaKey, reason: str, limit: int) -> None:
-            client_warnings.tell("groups_refused", owner.name, reason=reason, limit=limit)
+            client_warnings.warn("groups_refused", owner.name, reason=reason, limit=limit)
 
         limits = GroupLimits(config.max_groups, config.share_of_groups, complain)
         config.take_rules(rules, limits)
@@ -182,7 +182,7 @@ async def gateway_services(
         resolver = RegexResolver(cluster, regexes.find_describable)
         compute_thread = ComputeThread()
         pauses = Pauses(clock.now_ms(), grace_ms_max=groups.reconnect_timeout_ms)
-        pauses.listen(_tell_pause)
+        pauses.listen(_report_pause)
         services = Services(
             clock=clock,
             cluster=cluster,
@@ -203,7 +203,7 @@ async def gateway_services(
         if member is not None:
             hosted_groups.drivers.owns = member.owns
         readiness = ReadinessReporter(
-            journal.tell, hosted_groups.views.snapshot, rules.config_of, names
+            journal.emit, hosted_groups.views.snapshot, rules.config_of, names
         )
         journal.listen(readiness.take)
         hosted_groups.router.on_watched = readiness.on_watched
@@ -237,7 +237,7 @@ async def run_gateway(
     with ExitStack() as at_end:
         async with gateway_services(config, state_log, sinks) as backend:
             cluster, hosted_groups, services = backend.cluster, backend.groups, backend.services
-            nursery, tell = services.nursery, services.journal.tell
+            nursery, emit = services.nursery, services.journal.emit
             closes_count = config.groups.static_takeover is StaticTakeover.CONNECTION_CLOSED
             limiter = ConnectionLimiter(
                 config.data_path.limits, ConnectedClients() if closes_count else None
@@ -304,14 +304,14 @@ async def run_gateway(
                         held=held,
                         removal=removal,
                         private_names=private_names,
-                        tell=tell,
+                        emit=emit,
                         client_warnings=backend.client_warnings,
                     )
                 )
                 await operators.serve_commands(address, serving)
                 previous_run = await _record_run(state_log, services.clock.now_ms())
-                tell(_describe_start(address, cluster, previous_run))
-                at_end.push(partial(_tell_end, services.journal))
+                emit(_describe_start(address, cluster, previous_run))
+                at_end.push(partial(_report_end, services.journal))
                 if not backend.rules.can_anchor:
                     log.info("anchors_off", reason="the embedded cluster cannot hold anchors")
                 task_status.started(address)
@@ -347,7 +347,7 @@ def _group_service(
         offsets=services.offsets,
         shows_members=config.shows_members,
         refuses_defective=config.refuses_defective,
-        tell=services.journal.tell,
+        emit=services.journal.emit,
         names=config.data_path.names,
         client_warnings=backend.client_warnings,
         connected_clients=connected_clients,
@@ -402,7 +402,7 @@ def _shard_moves(config: GatewayConfig, backend: GatewayServices) -> ShardMoves 
     )
 
 
-def _tell_end(
+def _report_end(
     journal: Journal,
     _kind: type[BaseException] | None,
     error: BaseException | None,
@@ -411,7 +411,7 @@ def _tell_end(
     """Tell of a normal end."""
     if error is None or _was_asked_to_end(error):
         journal.end_hostings()
-        journal.tell(GatewayEnded())
+        journal.emit(GatewayEnded())
 
 
 def _was_asked_to_end(error: BaseException) -> bool:
@@ -461,5 +461,5 @@ async def _check_client_access(cluster: Cluster, access: Access) -> None:
         ) from None
 
 
-def _tell_pause(length_ms: int, grace_ms: int) -> None:
+def _report_pause(length_ms: int, grace_ms: int) -> None:
     log.warning("gateway_paused", length_ms=length_ms, grace_ms=grace_ms)

@@ -170,7 +170,7 @@ class _SentenceRenderer:
         names = {field.name for field in dataclasses.fields(EVENTS[event])}
         fields = {name: value for name, value in line.items() if name in names}
         try:
-            sentence = self.narrator.tell(event, line.get("group_id"), fields)
+            sentence = self.narrator.narrate(event, line.get("group_id"), fields)
         except KeyError:  # a line that counts repetitions has no lists
             return line
         if not sentence:

@@ -121,13 +121,13 @@ class Operators:
             elsewhere=elsewhere,
         )
         pauses.listen(lambda _length_ms, _grace_ms: self._board.steps.drop_open())
-        self._cluster, self._tell, self._journal = cluster, journal.tell, journal
+        self._cluster, self._emit, self._journal = cluster, journal.emit, journal
         self._traffic = limiter.traffic
         self._group_limits = group_limits
         self._clock = clock
         self._counts, self._client_warnings = counts, client_warnings
         self._handlers = Handlers(
-            groups, self._board, journal.tell, removal, stop, member=config.member, link=config.link
+            groups, self._board, journal.emit, removal, stop, member=config.member, link=config.link
         )
         self._measure: Measure | None = None
         if config != NO_OPERATORS:
@@ -142,7 +142,7 @@ class Operators:
                 self._board.steps,
                 cluster=self._cluster,
                 now_ms=self._clock.now_ms,
-                tell=self._tell,
+                emit=self._emit,
                 hold=self._hold if self._config.hold_on_regression else None,
                 unreported_commits=self._unreported_commits,
             ).run()

@@ -84,7 +84,7 @@ class ShardMoves:
         """Obey until cancelled. A shard that cannot be opened costs the others nothing: the parent
         says later who tries it again."""
         for shard, reason in self._state_log.unopened.items():
-            await self._tell_unopened(shard, reason)
+            await self._report_unopened(shard, reason)
         async with trio.open_nursery() as nursery:
             async for order in self._link.orders:
                 match order:
@@ -140,7 +140,7 @@ class ShardMoves:
         except NOT_OPENED as error:
             self._journal.give_up(shard, groups=0, took_ms=0)
             self._opening.pop(shard).set()
-            await self._tell_unopened(shard, str(error))
+            await self._report_unopened(shard, str(error))
             return
         self._learn_members_away(shard)
         await nursery.start(self._groups.resume, opened)
@@ -176,7 +176,7 @@ class ShardMoves:
         folder = self._slots_folder
         return None if folder is None else folder / f"away-{shard:03}.json"
 
-    async def _tell_unopened(self, shard: int, reason: str) -> None:
+    async def _report_unopened(self, shard: int, reason: str) -> None:
         log.error("shard_not_opened", shard=shard, reason=reason)
         await self._link.say_of_shard(NotOpened(shard))
 

@@ -43,7 +43,7 @@ class LagWatch:
         *,
         cluster: Cluster,
         now_ms: Callable[[], int],
-        tell: EventSink,
+        emit: EventSink,
         hold: Hold | None,
         unreported_commits: UnreportedCommits,
     ) -> None:
@@ -52,7 +52,7 @@ class LagWatch:
         self._steps = steps
         self._cluster = cluster
         self._now_ms = now_ms
-        self._tell = tell
+        self._emit = emit
         self._hold = hold
         self._unreported_commits = unreported_commits
 
@@ -69,7 +69,7 @@ class LagWatch:
         ends = await self._ends_of(wanted) if wanted else {}
         self._lags.take_ends(turns, ends, self._now_ms(), self._unreported_commits)
         for group_id, event in tuple(self._steps.judge(self._now_ms())):
-            self._tell(event, group_id)
+            self._emit(event, group_id)
             if self._hold is not None:
                 await self._hold(group_id, event.name)
 

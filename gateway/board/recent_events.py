@@ -47,7 +47,7 @@ class RecentEvents:
 
     def take(self, envelope: Envelope) -> None:
         """Keep an event."""
-        sentence = self._narrator.tell_event(envelope.fields, envelope.group_id, envelope.at_ms)
+        sentence = self._narrator.narrate_event(envelope.fields, envelope.group_id, envelope.at_ms)
         if self._narrator.has_joined:
             self._silence_last_of(envelope.group_id)
         is_commit = isinstance(envelope.fields, OffsetsCommitted)

@@ -90,7 +90,7 @@ class Cluster:
         *,
         access: Access = PLAIN_ACCESS,
         poll_interval_s: float = POLL_INTERVAL_S,
-        tell: EventSink = write_to_log,
+        emit: EventSink = write_to_log,
         names: ShareRule | None = None,
         only_id: str | None = None,
     ) -> None:
@@ -100,7 +100,7 @@ class Cluster:
         self.access = access
         """The gateway's own access to the brokers."""
         self._poll_interval_s = poll_interval_s
-        self._tell = tell
+        self._emit = emit
         self._only_id = only_id
         self._connections = BrokerConnections(access, self._address_of)
         self._refreshing = trio.Lock()
@@ -442,12 +442,12 @@ class Cluster:
                 wait_s = backoff_s
                 backoff_s = min(2 * backoff_s, LAST_BACKOFF_S)
                 if not lost:
-                    self._tell(UpstreamLost(reason=str(error), next_retry_s=wait_s))
+                    self._emit(UpstreamLost(reason=str(error), next_retry_s=wait_s))
                 lost = True
             else:
                 wait_s, backoff_s = self._poll_interval_s, FIRST_BACKOFF_S
                 if lost:
-                    self._tell(UpstreamBack(brokers=tuple(sorted(self.brokers))))
+                    self._emit(UpstreamBack(brokers=tuple(sorted(self.brokers))))
                 lost = False
 
     def _address_of(self, node_id: int) -> Address | None:

@@ -89,7 +89,7 @@ async def _release(settings: Settings, security: Security, group_id: str | None)
 
         hosted_ids = await offline.hosted_ids()
         if not hosted_ids:
-            _tell("no group is hosted or adopted")
+            _print_line("no group is hosted or adopted")
         async with trio.open_nursery() as nursery:
             for hosted_id in hosted_ids:
                 nursery.start_soon(release, hosted_id)
@@ -125,10 +125,10 @@ class Offline:
         if why_not := self._why_not(state):
             return _fail(why_not, group_id)
         for note in await self._notes(state):
-            _tell(f"{group_id}: {note}")
+            _print_line(f"{group_id}: {note}")
         sessions_ms = self._sessions_ms(state)
         if sessions_ms:
-            _tell(f"{group_id}: its members may hold partitions for {sessions_ms // 1000} s")
+            _print_line(f"{group_id}: its members may hold partitions for {sessions_ms // 1000} s")
         limit_s = RELEASE_TIMEOUT_S + sessions_ms / 1000
         driver = self._backend.groups.drivers.driver(group_id)
         outcome = None
@@ -142,7 +142,7 @@ class Offline:
             return _fail(f"not in {limit_s:.0f} s: {reason}; try again", group_id)
         if not outcome.is_released:
             return max(_fail(reason, group_id) for reason in outcome.reasons)
-        _tell(f"{group_id} is released")
+        _print_line(f"{group_id} is released")
         return 0
 
     async def _read(self, group_id: str) -> GroupState:
@@ -185,7 +185,7 @@ class Offline:
         return why_not_released(state, cluster) or first
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(escape(line) + "\n")
     sys.stdout.flush()
 

@@ -27,7 +27,7 @@ async def run(folder: Path, group_id: str | None, is_trial: bool) -> int:
         line.group_id for line in await all_groups(folder) if line.mode in _HERE or line.is_adopted
     ]
     if not group_ids:
-        _tell("no group is hosted or adopted")
+        _print_line("no group is hosted or adopted")
         return 0
     return await _release_all(folder, group_ids, is_trial)
 
@@ -57,7 +57,7 @@ async def _release(folder: Path, group_id: str, is_trial: bool) -> int:
         sys.stderr.write(escape(f"groupferry: {group_id} {outcome_words}: {reason}") + "\n")
     if reasons:
         return 1
-    _tell(_result_line(outcome, is_trial=is_trial))
+    _print_line(_result_line(outcome, is_trial=is_trial))
     return 0
 
 
@@ -72,5 +72,5 @@ def _result_line(outcome: ReleaseAnswer, *, is_trial: bool) -> str:
     )
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{escape(line)}\n")

@@ -16,18 +16,18 @@ async def run(folder: Path, is_trial: bool) -> int:
     """
     outcome = await give(folder, RemoveCommand(dry_run=is_trial))
     for reason in outcome.reasons:
-        _tell(sys.stderr, f"groupferry: the gateway is not removed: {reason}")
+        _print_line(sys.stderr, f"groupferry: the gateway is not removed: {reason}")
     for client in outcome.clients_left:
-        _tell(sys.stdout if is_trial else sys.stderr, client)
+        _print_line(sys.stdout if is_trial else sys.stderr, client)
     if is_trial and not outcome.reasons:
-        _tell(
+        _print_line(
             sys.stdout, "the gateway can be removed; point bootstrap.servers at the cluster first"
         )
         return 0
     if outcome.redirected:
-        _tell(sys.stdout, _result_line(outcome.redirected, is_over=outcome.is_removed))
+        _print_line(sys.stdout, _result_line(outcome.redirected, is_over=outcome.is_removed))
     elif outcome.is_removed:
-        _tell(sys.stdout, "no client is left, stop the gateway")
+        _print_line(sys.stdout, "no client is left, stop the gateway")
     return 0 if outcome.is_removed else 1
 
 
@@ -36,5 +36,5 @@ def _result_line(clients: int, *, is_over: bool) -> str:
     return f"{line}; none is left, stop the gateway" if is_over else line
 
 
-def _tell(where: TextIO, line: str) -> None:
+def _print_line(where: TextIO, line: str) -> None:
     where.write(f"{escape(line)}\n")

@@ -40,7 +40,7 @@ def run(
             elif has_details:
                 text = _with_fields(line.content)
             else:
-                text = story.tell(line.content)
+                text = story.narrate(line.content)
             if text:
                 sys.stdout.write(f"{text}\n")
             if follows:
@@ -60,10 +60,10 @@ class _SentencePrinter:
         self._group_id: str | None = None
         self._pending = ""
 
-    def tell(self, envelope: Envelope) -> str:
+    def narrate(self, envelope: Envelope) -> str:
         """The sentence that is certain now; empty if none is."""
         at_ms = envelope.at_ms if self._joins else None
-        sentence = self._narrator.tell_event(envelope.fields, envelope.group_id, at_ms)
+        sentence = self._narrator.narrate_event(envelope.fields, envelope.group_id, at_ms)
         if not sentence:
             return ""
         line = f"{format_timestamp(envelope.at_ms)}  {_group_of(envelope)}  {escape(sentence)}"

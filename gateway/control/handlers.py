@@ -69,7 +69,7 @@ class Handlers:
         self,
         groups: Groups,
         board: Board,
-        tell: EventSink,
+        emit: EventSink,
         removal: Removal,
         stop: trio.Event,
         *,
@@ -81,7 +81,7 @@ class Handlers:
         self._member, self._link = member, link
         self._groups = groups
         self._board = board
-        self._tell = tell
+        self._emit = emit
         self._removal = removal
         self._stop = stop
 
@@ -151,7 +151,7 @@ class Handlers:
             outcome = CommandRefused("the gateway failed to carry it out: look at its log")
         finally:
             group_id = None if isinstance(order, OfGateway) else order.group_id
-            self._tell(_audit(order, given_by, outcome), group_id)
+            self._emit(_audit(order, given_by, outcome), group_id)
         return outcome
 
     async def _carry_out(self, order: Order) -> Outcome:

@@ -11,13 +11,13 @@ log = structlog.get_logger()
 
 
 class ClientWarnings:
-    """Call `tell` at each occurrence."""
+    """Call `warn` at each occurrence."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         """All occurrences by kind."""
 
-    def tell(self, event: str, client_host: str, **fields: object) -> None:
+    def warn(self, event: str, client_host: str, **fields: object) -> None:
         """Log the occurrence."""
         self.counts[event] += 1
         log.warning(event, client_host=client_host, **fields)

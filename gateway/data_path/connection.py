@@ -200,11 +200,11 @@ class ClientConnection:
                 try:
                     goes_idle = await self._serve_requests()
                 except Exception as error:  # Trio would keep what leaves the block in a cycle
-                    self._tell_end(error)
+                    self._report_end(error)
                 if not goes_idle:
                     self._tasks.cancel_scope.cancel()
         except* Exception as group:
-            self._tell_end(group)
+            self._report_end(group)
         else:
             goes_on = goes_idle
         finally:
@@ -237,15 +237,15 @@ class ClientConnection:
             return False
         return goes_idle
 
-    def _tell_end(self, error: Exception) -> None:
+    def _report_end(self, error: Exception) -> None:
         """Log why the connection ends."""
         client_warnings, host = self._shared.client_warnings, self._client_host
         match error:
             case ExceptionGroup():
                 for member in error.exceptions:
-                    self._tell_end(member)
+                    self._report_end(member)
             case RequestRefused():
-                client_warnings.tell(
+                client_warnings.warn(
                     "unknown_request_received",
                     host,
                     api_key=error.api_key,
@@ -253,13 +253,13 @@ class ClientConnection:
                     reason=error.reason,
                 )
             case NotAuthenticated():
-                client_warnings.tell("request_refused", host, reason=str(error))
+                client_warnings.warn("request_refused", host, reason=str(error))
             case TooManyConnections() | TooMuchHeld():
-                client_warnings.tell("connection_refused", host, reason=str(error))
+                client_warnings.warn("connection_refused", host, reason=str(error))
             case BadFrame() | WireError():
-                client_warnings.tell("bad_frame_received", host, reason=str(error))
+                client_warnings.warn("bad_frame_received", host, reason=str(error))
             case BadAnswer():
-                client_warnings.tell("bad_answer_received", host, reason=str(error))
+                client_warnings.warn("bad_answer_received", host, reason=str(error))
             case ListenError():
                 log.error("broker_listener_failed", reason=str(error))
             case (
@@ -326,7 +326,7 @@ class ClientConnection:
         is_overdue = authentication is not None and authentication.is_overdue(now_s)
         if self._state in _STARTING and is_overdue:
             reason = "the client has not authenticated in time"
-            self._shared.client_warnings.tell("request_refused", self._client_host, reason=reason)
+            self._shared.client_warnings.warn("request_refused", self._client_host, reason=reason)
             self._stop_reading(_STARTING[self._state])
             return
         if self._state is ClientState.RESTING:
@@ -335,7 +335,7 @@ class ClientConnection:
         elif self._state is ClientState.SERVING:
             begun_s = now_s - self._begun_s
             if waits_s >= limits.half_sent_timeout_s or begun_s >= limits.idle_timeout_s:
-                self._shared.client_warnings.tell("half_sent_request", self._client_host)
+                self._shared.client_warnings.warn("half_sent_request", self._client_host)
                 self._stop_reading(ClientState.ABANDONED)
 
     async def _abandon_half_sent(self) -> None:

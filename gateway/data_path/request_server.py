@@ -155,8 +155,8 @@ class RequestServer:
         """Java asks for versions again once it has authenticated, and says what it is only then."""
         authentication = self._authentication
         # In the middle of an exchange a broker closes the connection at any other request.
-        may_tell = authentication is None or authentication.is_settled
-        await self._upstream.introduce(software, to_broker=may_tell)
+        may_introduce = authentication is None or authentication.is_settled
+        await self._upstream.introduce(software, to_broker=may_introduce)
 
     def _is_sent_away(self, version: int) -> bool:
         """Whether to answer Metadata with the advice to bootstrap again."""

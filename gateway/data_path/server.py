@@ -64,7 +64,7 @@ async def serve(
     held: HeldRequests | None = None,
     removal: Removal | None = None,
     private_names: PrivateNames = NOTHING_PRIVATE,
-    tell: EventSink = write_to_log,
+    emit: EventSink = write_to_log,
     client_warnings: ClientWarnings | None = None,
     task_status: trio.TaskStatus[Address] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -127,11 +127,11 @@ async def serve(
             connections.cancel_scope.cancel()  # no client was served
         else:
             connections.cancel_scope.deadline = trio.current_time() + config.limits.drain_timeout_s
-            tell(DrainStarted(connections=clients.count))
+            emit(DrainStarted(connections=clients.count))
             clients.drain()
     if failure:
         raise failure
-    tell(DrainFinished(in_time=not connections.cancel_scope.cancelled_caught))
+    emit(DrainFinished(in_time=not connections.cancel_scope.cancelled_caught))
 
 
 @asynccontextmanager
@@ -232,7 +232,7 @@ class _Clients:
             guest.log_context.run(self._nursery.start_soon, shake)
 
     def _refuse(self, client_host: str, reason: str) -> None:
-        self._surroundings.client_warnings.tell("connection_refused", client_host, reason=reason)
+        self._surroundings.client_warnings.warn("connection_refused", client_host, reason=reason)
 
     async def _begin_tls(
         self, guest: "_Guest", route: BrokerRoute, sock: socket.socket, tls: ssl.SSLContext
@@ -290,7 +290,7 @@ class _Clients:
         self, sock: socket.socket, client_host: str, tls: ssl.SSLContext
     ) -> TlsSocket | None:
         """Shake hands with the client. None, with the socket closed, if that fails."""
-        complain, limits = self._surroundings.client_warnings.tell, self._surroundings.limits
+        complain, limits = self._surroundings.client_warnings.warn, self._surroundings.limits
         try:
             with trio.fail_after(limits.handshake_timeout_s):
                 if not await _begins_tls(sock):

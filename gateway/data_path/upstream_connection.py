@@ -427,14 +427,14 @@ class UpstreamConnection:
         """The client has all answers that were taken, except for the rest of the last."""
         self._has_unsent = self._source.rest > 0
         if self._changed is not None:
-            self._tell_change(self._changed)
+            self._report_change(self._changed)
 
     async def _change(self) -> None:
         if self._changed is None:
             self._changed = trio.lowlevel.ParkingLot()
         await self._changed.park()
 
-    def _tell_change(self, waiting: trio.lowlevel.ParkingLot) -> None:
+    def _report_change(self, waiting: trio.lowlevel.ParkingLot) -> None:
         self._changed = None
         waiting.unpark_all()
 
@@ -463,7 +463,7 @@ class UpstreamConnection:
             if isinstance(expected, ExpectedAnswer | Inspected):
                 expected.arrive(None)
         if self._changed is not None:
-            self._tell_change(self._changed)
+            self._report_change(self._changed)
 
     def _move(self, state: UpstreamState) -> None:
         self.state = check_move(UPSTREAM_MOVES, self.state, state)

@@ -123,12 +123,12 @@ def has_events(records: Iterable[Record]) -> bool:
     return not _WITHOUT_EVENT.issuperset(map(type, records))
 
 
-def tell(fork: GroupEngine, records: Sequence[Record], topics: Topics) -> list[GatewayEvent]:
+def translate(fork: GroupEngine, records: Sequence[Record], topics: Topics) -> list[GatewayEvent]:
     """The events of one decision. Its records are applied to `fork`, the group as it was before."""
-    return list(_Teller(fork, records, topics).tell())
+    return list(_Translator(fork, records, topics).translate())
 
 
-class _Teller:
+class _Translator:
     """Compares the group before and after each record of a decision."""
 
     def __init__(self, fork: GroupEngine, records: Sequence[Record], topics: Topics) -> None:
@@ -150,7 +150,7 @@ class _Teller:
         self._carried_over = _carried_over(state, topics) if self._conversion else {}
         self._moved = 0
 
-    def tell(self) -> Iterator[GatewayEvent]:
+    def translate(self) -> Iterator[GatewayEvent]:
         for record in self._records:
             if type(record) not in _WITHOUT_EVENT:
                 yield from self._events(record)
@@ -183,7 +183,7 @@ class _Teller:
             case GroupEpoch(epoch=None) if self._keeps_kind:
                 yield GroupDeleted()
             case MemberMetadata(member_id=member_id, value=None, cause=RemovalCause() as cause):
-                yield from self._tell_removed(member_id, cause)
+                yield from self._translate_removed(member_id, cause)
             case MemberMetadata(value=Member() as member):
                 yield from self._member(member)
             case TargetAssignmentMember(member_id=member_id, partitions=partitions) if partitions:
@@ -222,9 +222,9 @@ class _Teller:
         if value is not None and isinstance(self._state.group, ClassicGroup):
             yield from self._classic_assignments(self._state.group, value)
         elif value is not None:
-            yield from self._tell_adopted(value)
+            yield from self._translate_adopted(value)
 
-    def _tell_adopted(self, value: ClassicGroupValue) -> Iterator[GatewayEvent]:
+    def _translate_adopted(self, value: ClassicGroupValue) -> Iterator[GatewayEvent]:
         """Members that come with their group from another coordinator (rule 2.11), where those of a
         converted group were here before. What they have is not told, because the group's topics are
         not known yet."""
@@ -301,7 +301,7 @@ class _Teller:
         if isinstance(group, ClassicGroup) and cause is not RemovalCause.GROUP_CONVERTED:
             partitions = _has(group, member_id, self._topics)
             yield from self._ended_by_removal(member_id, group.core.generation, partitions, cause)
-        yield from self._tell_removed(member_id, cause)
+        yield from self._translate_removed(member_id, cause)
 
     def _member(self, member: Member) -> Iterator[GatewayEvent]:
         group = self._state.group
@@ -317,9 +317,9 @@ class _Teller:
 
     def _arrival(self, member: AnyMember) -> GatewayEvent:
         self._joined.add(member.member_id)
-        return _tell_joined(self._new.get(member.member_id, member))
+        return _translate_joined(self._new.get(member.member_id, member))
 
-    def _tell_removed(self, member_id: str, cause: RemovalCause) -> Iterator[GatewayEvent]:
+    def _translate_removed(self, member_id: str, cause: RemovalCause) -> Iterator[GatewayEvent]:
         if cause is RemovalCause.REPLACED:
             yield MemberReplaced(member_id=member_id, replaced_by=self._successor(member_id))
         elif cause in _VOLUNTARY:
@@ -533,7 +533,7 @@ def _protocol(member: AnyMember) -> Protocol:
     return "classic" if isinstance(member, ClassicGroupMember) or member.is_classic else "consumer"
 
 
-def _tell_joined(member: AnyMember) -> GatewayEvent:
+def _translate_joined(member: AnyMember) -> GatewayEvent:
     return MemberJoined(
         member_id=member.member_id,
         client_id=member.client_id,

@@ -85,7 +85,7 @@ class Narrator:
         """Learn the names of members from an event that is not told, one of NAMING."""
         self._learn(event.name, group_id or "", event.fields)
 
-    def tell_event(
+    def narrate_event(
         self, event: GatewayEvent, group_id: str | None, at_ms: int | None = None
     ) -> str:
         """The event as a sentence; empty for a detail. Learns the names of members from it.
@@ -94,7 +94,7 @@ class Narrator:
         self.has_joined = False
         if event.name not in _SENTENCES and event.name not in NAMING:
             return ""  # most events are details, whose fields need not be collected
-        sentence = self.tell(event.name, group_id, event.fields)
+        sentence = self.narrate(event.name, group_id, event.fields)
         if not sentence or at_ms is None:
             return sentence
         if event.name not in ("member_left", "member_fenced"):
@@ -121,7 +121,7 @@ class Narrator:
             did = did.replace(one, many)
         return f"{_name_few(names, members)} {did}"
 
-    def tell(self, event: str, group_id: str | None, fields: Fields) -> str:
+    def narrate(self, event: str, group_id: str | None, fields: Fields) -> str:
         """An event of this name as a sentence; empty for a detail. `fields` are those of its JSON
         line."""
         self._learn(event, group_id or "", fields)

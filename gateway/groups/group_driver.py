@@ -251,7 +251,7 @@ class GroupDriver:
         else:
             carry_out(effect, self)
             if self._changed:
-                self._tell_changes()
+                self._report_changes()
 
     def _handle(self, event: Input) -> None:
         self._inputs.append(event)
@@ -262,7 +262,7 @@ class GroupDriver:
             while self._inputs:
                 now_ms = self._services.clock.now_ms()
                 try:
-                    self._tell_of_pauses(now_ms)
+                    self._report_of_pauses(now_ms)
                     self._carry_out(self.group.handle(self._inputs.popleft(), now_ms))
                 except Exception:  # the boundary: a bug in one group must not end the others
                     self._carry_out(self._start_again(now_ms))
@@ -274,9 +274,9 @@ class GroupDriver:
         if self._left is not None and not self.group.anchor.is_here:
             self._left.set()
         self._plan()
-        self._tell_changes()
+        self._report_changes()
 
-    def _tell_of_pauses(self, now_ms: int) -> None:
+    def _report_of_pauses(self, now_ms: int) -> None:
         """Give the members of the group their grace, before it acts on this time."""
         grace_over_ms = self._services.pauses.observe(now_ms)
         if grace_over_ms > max(now_ms, self._grace_over_ms):
@@ -373,7 +373,7 @@ class GroupDriver:
         elif self._todo or (next_ms is not None and next_ms < self._wakes_ms):
             self._woken.set()
 
-    def _tell_changes(self) -> None:
+    def _report_changes(self) -> None:
         while self._changed:
             self._changed.popleft()()
 
@@ -435,7 +435,7 @@ class GroupDriver:
             self._at_work -= 1
             self._carry_out(self._start_again(self._services.clock.now_ms()))
             self._plan()
-            self._tell_changes()
+            self._report_changes()
             return
         if effects_end.cancel_called:
             return
@@ -472,7 +472,7 @@ class GroupDriver:
             if isinstance(effect, AnswerClient | Conclude):
                 carry_out(effect, self)
         self._woken.set()
-        self._tell_changes()
+        self._report_changes()
         self._services.limits.free(self.group.group_id)
 
     async def leave(self) -> None:

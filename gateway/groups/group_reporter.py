@@ -58,7 +58,7 @@ class GroupReporter:
         """Report decisions that have nothing to write."""
         self.make_way(decisions)
         for decision in decisions:
-            self._journal.tell_decision(decision, self._group.group_id)
+            self._journal.emit_decision(decision, self._group.group_id)
             self.follow(decision)
 
     def make_way(self, decisions: Sequence[DecisionEvents]) -> None:
@@ -66,12 +66,12 @@ class GroupReporter:
         group_id = self._group.group_id
         for decision in decisions:
             if before := self._offsets.make_way(group_id, decision.events):
-                self._journal.tell_decision(DecisionEvents(before, decision.at_ms), group_id)
+                self._journal.emit_decision(DecisionEvents(before, decision.at_ms), group_id)
 
     def follow(self, decision: DecisionEvents) -> None:
         """Have the tracker observe events whose lines are written, and report what follows."""
         following = self.tracker.observe(decision.events, decision.at_ms)
-        self._journal.tell_decision(DecisionEvents(following, decision.at_ms), self._group.group_id)
+        self._journal.emit_decision(DecisionEvents(following, decision.at_ms), self._group.group_id)
 
     def report_costs(self) -> None:
         """Report the rebalance and the steps that are over, once the lines of all decisions are
@@ -80,7 +80,7 @@ class GroupReporter:
         if self.tracker.is_measuring and not engine.is_deciding:
             now_ms = self._clock.now_ms()
             ended = self.tracker.settle(engine.core.summarize().state, now_ms)
-            self._journal.tell_decision(DecisionEvents(ended, now_ms), self._group.group_id)
+            self._journal.emit_decision(DecisionEvents(ended, now_ms), self._group.group_id)
 
     def snapshot(self) -> GroupLoaded:
         """The group as its lines have told it."""
@@ -95,9 +95,9 @@ def carry_out_now(
         case Log(level, event, fields, error):
             getattr(log, level)(event, **fields, **({"exc_info": error} if error else {}))
         case EmitNow(GroupForwarded() | HostingStarted() as event):
-            journal.tell(event, group_id, owner)  # clients can name groups without end
+            journal.emit(event, group_id, owner)  # clients can name groups without end
         case EmitNow(event):
-            journal.tell(event, group_id)
+            journal.emit(event, group_id)
 
 
 async def forget_events(group_id: str, journal: Journal, state_log: StateLog) -> None:

@@ -35,12 +35,12 @@ class ReadinessReporter:
 
     def __init__(
         self,
-        tell: EventSink,
+        emit: EventSink,
         glance_of: Callable[[str], GroupSnapshot],
         config_of: Callable[[str], GroupConfig],
         names: ShareRule,
     ) -> None:
-        self._tell = tell
+        self._emit = emit
         self._glance_of = glance_of
         self._config_of = config_of
         self._readiness: QuotaCache[str, Hashable] = QuotaCache(REMEMBERED_MAX, names)
@@ -63,7 +63,7 @@ class ReadinessReporter:
         key = hash(str(seen))  # a fixed size, because groups are large
         if self._members.get(group_id) != key:
             self._members.put(group_id, key)
-            self._tell(seen, group_id)
+            self._emit(seen, group_id)
         self._report_readiness(group_id, snapshot)
 
     def _report_readiness(self, group_id: str, snapshot: GroupSnapshot) -> None:
@@ -71,4 +71,4 @@ class ReadinessReporter:
         key = hash(str(assessed))
         if self._readiness.get(group_id) != key:
             self._readiness.put(group_id, key)
-            self._tell(assessed, group_id)
+            self._emit(assessed, group_id)

@@ -14,7 +14,7 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.value import value
 from gateway.events.event import DecisionEvents, GatewayEvent
-from gateway.events.record_translator import has_events, tell
+from gateway.events.record_translator import has_events, translate
 from gateway.events.request_translator import refused_conversion, statement
 from gateway.quotas.quota_key import QuotaKey
 
@@ -66,7 +66,7 @@ class Batch:
         engine = self._latest() if self.decisions else self._engine
         step = engine.handle(event, now_ms=now_ms, topics=topics, may_take_long=may_take_long)
         refused = refused_conversion(engine.state, event, step)
-        events = self._tell(step.records, topics) if has_events(step.records) else []
+        events = self._translate(step.records, topics) if has_events(step.records) else []
         if (stated := statement(event, step, topics)) is not None:
             events.insert(0, stated)
         if refused is not None:
@@ -74,12 +74,12 @@ class Batch:
         self.durable += step.durable
         self.decisions.append(Decision(event, step, DecisionEvents(events, now_ms, owner)))
 
-    def _tell(self, records: Sequence[Record], topics: Topics) -> list[GatewayEvent]:
+    def _translate(self, records: Sequence[Record], topics: Topics) -> list[GatewayEvent]:
         """The events of the next decision, which the copy has then."""
         if self._copy is None:
             self._copy = self._engine.fork()
         try:
-            events = tell(self._copy, records, topics)
+            events = translate(self._copy, records, topics)
         except Exception:
             self.close()  # the copy has a part of the decision
             raise

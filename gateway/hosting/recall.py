@@ -214,7 +214,7 @@ class Recall:
         if event.member_epoch == JOIN_EPOCH:
             may_be_late = member_id in self.holders and not self._was_told_to_join(call, member_id)
             if may_be_late and member is not None and member.assignment:
-                return FENCED if call.is_overtaken else self._tell_to_join(call, member_id)
+                return FENCED if call.is_overtaken else self._report_to_join(call, member_id)
             self._let_joiner_go(event)
             return None
         if member is None or (member_id not in self.holders and event.member_epoch > JOIN_EPOCH):
@@ -226,7 +226,7 @@ class Recall:
         self.holders.mark_seen(member_id, now_ms)
         has_acknowledged = member_id in self._to_own_nothing and event.owned == frozenset()
         if has_acknowledged or not (member.is_native and member.assignment):
-            return self._tell_to_join(call, member_id)
+            return self._report_to_join(call, member_id)
         self._to_own_nothing.add(member_id)
         return replace(
             _repeat_epoch(event),
@@ -234,7 +234,7 @@ class Recall:
             assignment=frozenset(),
         )
 
-    def _tell_to_join(self, call: Call, member_id: str) -> Refused:
+    def _report_to_join(self, call: Call, member_id: str) -> Refused:
         self._told_to_join[member_id] = call.connection
         return FENCED
 

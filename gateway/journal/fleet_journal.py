@@ -37,7 +37,7 @@ class FleetJournal(Journal):
             journal.listen(listener)
         self._runs.update(dict.fromkeys(shards, journal))
         self._given_up.difference_update(shards)
-        journal.tell(taken)
+        journal.emit(taken)
 
     def give_up(self, shard: int, *, groups: int, took_ms: int) -> None:
         """End what the journal has of a shard that another process takes, with so many groups that
@@ -51,7 +51,7 @@ class FleetJournal(Journal):
             journal.end_hostings(concerns)
             journal.forget_groups(concerns)
         ends_run = journal is not None and journal not in self._runs.values()
-        (journal or self).tell(
+        (journal or self).emit(
             ShardsGivenUp(shards=(shard,), groups=groups, took_ms=took_ms, ends_run=ends_run)
         )
         self._given_up.add(shard)
@@ -68,16 +68,16 @@ class FleetJournal(Journal):
         for journal in set(self._runs.values()):
             journal.listen(listener)
 
-    def tell_decision(self, decision: DecisionEvents, group_id: str | None) -> None:
+    def emit_decision(self, decision: DecisionEvents, group_id: str | None) -> None:
         """See `Journal`. What is told too late about a group of a shard that was given up has no
         line: the lines of the next process may have its number."""
         given_up = self._given_up
         if given_up and group_id is not None and shard_of(group_id, self._shards) in given_up:
             return
         if (journal := self._find(group_id)) is None:
-            super().tell_decision(decision, group_id)
+            super().emit_decision(decision, group_id)
         else:
-            journal.tell_decision(decision, group_id)
+            journal.emit_decision(decision, group_id)
 
     def stamp_batch(
         self, batch: Sequence[DecisionEvents], group_id: str
@@ -137,4 +137,4 @@ class FleetJournal(Journal):
         for journal in set(self._runs.values()):
             shards = tuple(shard for shard, taken_by in self._runs.items() if taken_by is journal)
             journal.end_hostings(concerns)
-            journal.tell(ShardsGivenUp(shards=shards, groups=0, took_ms=0, ends_run=True))
+            journal.emit(ShardsGivenUp(shards=shards, groups=0, took_ms=0, ends_run=True))

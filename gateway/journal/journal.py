@@ -62,7 +62,7 @@ class Sinks:
 
 
 class Journal:
-    """The event journal of a process. `tell` is for events without a batch in the state log."""
+    """The event journal of a process. `emit` is for events without a batch in the state log."""
 
     def __init__(
         self,
@@ -119,13 +119,13 @@ class Journal:
         """Pass each event on to this listener, too. It must be quick, and must not raise."""
         self._listeners.append(listener)
 
-    def tell(
+    def emit(
         self, event: GatewayEvent, group_id: str | None = None, owner: Hashable | None = None
     ) -> None:
         """Report one event, about a group or about the gateway."""
-        self.tell_decision(DecisionEvents((event,), self._now_ms(), owner), group_id)
+        self.emit_decision(DecisionEvents((event,), self._now_ms(), owner), group_id)
 
-    def tell_decision(self, decision: DecisionEvents, group_id: str | None) -> None:
+    def emit_decision(self, decision: DecisionEvents, group_id: str | None) -> None:
         """Report the events of a decision that has nothing to write. Those that an owner causes
         beyond its share of the history get no number and no line, so that no sequence has a gap."""
         if not decision.events:  # a heartbeat that changed nothing
@@ -287,7 +287,7 @@ class Journal:
         """Report that the gateway hosts no group any more, because it exits; or none of these."""
         for group_id in list(self._hostings):
             if concerns(group_id):
-                self.tell(HostingEnded(cause="gateway_ended"), group_id)
+                self.emit(HostingEnded(cause="gateway_ended"), group_id)
 
     def _record_owner(self, owner: QuotaKey | None, group_id: str, size: int) -> None:
         """Count what an owner causes. Once it exceeds its share, this group's events go to the

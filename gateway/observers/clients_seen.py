@@ -32,8 +32,8 @@ REMEMBERED_MAX = 20_000
 class ClientsSeen:
     """Sees each join and its answer."""
 
-    def __init__(self, tell: EventSink, names: ShareRule) -> None:
-        self._tell = tell
+    def __init__(self, emit: EventSink, names: ShareRule) -> None:
+        self._emit = emit
         self._told: QuotaCache[int, None] = QuotaCache(REMEMBERED_MAX, names)
 
     def record(self, request: GroupRequest, answer: Struct) -> None:
@@ -82,12 +82,12 @@ class ClientsSeen:
                 return
         for member_id in filter(None, left):
             event = MemberLeft(member_id=member_id, cause=RemovalCause.LEFT)
-            self._tell(event, group_id, request.owner)
+            self._emit(event, group_id, request.owner)
 
     def _once(self, owner: QuotaKey, group_id: str, event: ClientSeen | ConversionRefused) -> None:
         key = hash((group_id, event))  # a fixed size, because clients choose the lengths of names
         if key not in self._told:
-            self._tell(event, group_id, owner)
+            self._emit(event, group_id, owner)
         self._told.put(key, None, owner)
 
 

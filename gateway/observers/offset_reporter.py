@@ -119,7 +119,7 @@ class OffsetReporter:
 
     def __init__(
         self,
-        tell: EventSink,
+        emit: EventSink,
         now_ms: Callable[[], int],
         *,
         time_s: Callable[[], float] = trio.current_time,
@@ -129,7 +129,7 @@ class OffsetReporter:
     ) -> None:
         """`time_s`: the clock of `GroupRequest.at_s`. `sequence_of`: a group's last sequence
         number. `topic_ids`: the ids of topics, as far as they are known."""
-        self._tell = tell
+        self._emit = emit
         self._now_ms = now_ms
         self._time_s = time_s
         self._sequence_of = sequence_of
@@ -193,7 +193,7 @@ class OffsetReporter:
                     )
         if is_first and committer == _OUTSIDER:
             for event in self._cut(committer, interval):
-                self._tell(event, message.group_id, request.owner)
+                self._emit(event, message.group_id, request.owner)
         if self._partitions >= PARTITIONS_MAX:
             self.flush()
 
@@ -218,7 +218,7 @@ class OffsetReporter:
             if under_way is not None:
                 events += self._cut(settled._replace(is_settled=False), under_way)
             for event in (*events, ended):
-                self._tell(event, group_id)
+                self._emit(event, group_id)
 
     def record_fetch(
         self,
@@ -257,7 +257,7 @@ class OffsetReporter:
             },
             topic_ids=self._topic_ids(topic for topic, offsets in fetched.items() if offsets),
         )
-        self._tell(event, group_id, owner)
+        self._emit(event, group_id, owner)
 
     def record_delete(self, request: GroupRequest, answer: Struct) -> None:
         """Report the offsets that the cluster has deleted, if the request is an OffsetDelete."""
@@ -278,7 +278,7 @@ class OffsetReporter:
         deleted = {topic: numbers for topic, numbers in partitions.items() if numbers}
         if deleted and not answer.error_code:
             event = OffsetsDeleted(partitions=deleted, topic_ids=self._topic_ids(deleted))
-            self._tell(event, message.group_id)
+            self._emit(event, message.group_id)
 
     def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[GatewayEvent]:
         """The commits to report before the group tells `events`: those of members whose partitions
@@ -326,7 +326,7 @@ class OffsetReporter:
         """Report all open intervals."""
         for group_id in list(self._groups):
             for event, owner in self._end(group_id):
-                self._tell(event, group_id, owner)
+                self._emit(event, group_id, owner)
 
     def _pass_on(self, group_id: str, partitions: Iterable[_Partition], member_id: str) -> None:
         """Report the commits of members that committed for these partitions before."""
@@ -334,7 +334,7 @@ class OffsetReporter:
         former = {holders.get(partition, member_id) for partition in partitions} - {member_id}
         for holder_id in sorted(former):
             for event, owner in list(self._end(group_id, holder_id)):
-                self._tell(event, group_id, owner)
+                self._emit(event, group_id, owner)
         self._holders.setdefault(group_id, {}).update(dict.fromkeys(partitions, member_id))
 
     def _add(self, interval: _Interval, topic: str, partition: int, offset: int) -> None:

@@ -88,7 +88,7 @@ class GroupService:
         offsets: OffsetReporter,
         shows_members: bool,
         refuses_defective: bool = False,
-        tell: EventSink = write_to_log,
+        emit: EventSink = write_to_log,
         names: ShareRule,
         client_warnings: ClientWarnings,
         connected_clients: ConnectedClients | None = None,
@@ -110,7 +110,7 @@ class GroupService:
         self._commits = CommitApis(groups, coordinators, offsets, self.answers)
         self._deletes = OffsetDeleteApi(groups, coordinators)
         self._fetch = OffsetFetchApi(groups, offsets)
-        self._clients = ClientsSeen(tell, names)
+        self._clients = ClientsSeen(emit, names)
         self._defective = DefectiveJoins(groups, refuses=refuses_defective, names=names)
         self._offset_reporter = offsets
 
@@ -122,7 +122,7 @@ class GroupService:
         """
         message = request.message
         if not request.follows_answers and isinstance(message, ConsumerGroupHeartbeatRequest):
-            self._client_warnings.tell(
+            self._client_warnings.warn(
                 "heartbeat_answered_too_late",
                 request.client_host,
                 group_id=message.group_id,
@@ -168,7 +168,7 @@ class GroupService:
     def _refused_for_its_names(self, request: GroupRequest) -> Struct:
         """The answer to a request whose names no answer, record or request to a broker can hold. No
         broker is asked: it might never answer."""
-        self._client_warnings.tell(
+        self._client_warnings.warn(
             "unwritable_name_refused",
             request.client_host,
             api=ApiKey(request.header.api_key).name,
@@ -215,7 +215,7 @@ class GroupService:
         if not code:
             if (reason := self._defective.why_refused(first)) is None:
                 return ()
-            self._client_warnings.tell(
+            self._client_warnings.warn(
                 "defective_client_refused",
                 first.client_host,
                 group_id=first.message.group_id,
@@ -223,7 +223,7 @@ class GroupService:
                 reason=reason,
             )
             return [refusal(first.message, version, ErrorCode.UNSUPPORTED_VERSION, reason)]
-        self._client_warnings.tell(
+        self._client_warnings.warn(
             "permission_refused",
             first.client_host,
             group_id=first.message.group_id,

@@ -74,12 +74,12 @@ _EVENTS_BESIDES = 35
 def life(commits: int, span_s: float = DAY_S, partitions: int = PARTITIONS) -> EventWriter:
     """A group's day: three classic members join, are replaced one by one, and commit meanwhile."""
     writer = EventWriter(gateway_id=_GATEWAY, process_id=_PROCESS, group_id=_GROUP)
-    writer.tell(0, GroupCreated(kind="classic"))
+    writer.emit(0, GroupCreated(kind="classic"))
     members = [f"old-{number}" for number in range(MEMBERS)]
     for member_id in members:
         _comes(writer, 1, member_id, "classic")
     shares = _shares(members, partitions)
-    writer.tell(
+    writer.emit(
         2, *(_partitions_assigned(member_id, numbers) for member_id, numbers in shares.items())
     )
     between_s = span_s / (MEMBERS + 1)
@@ -108,11 +108,11 @@ def _replace(
     """One member leaves, and a native one takes its partitions."""
     old, new = members[step], f"new-{step}"
     numbers = shares.pop(old)
-    writer.tell(
+    writer.emit(
         at_s, _grant_ended(old, numbers), MemberLeft(member_id=old, cause=RemovalCause.LEFT)
     )
     if step == 0:
-        writer.tell(
+        writer.emit(
             at_s + 2,
             GroupConverted(
                 direction="classic->consumer",
@@ -123,14 +123,14 @@ def _replace(
             ),
         )
     _comes(writer, at_s + 2, new, "consumer")
-    writer.tell(
+    writer.emit(
         at_s + 2,
         GroupEpochBumped(group_epoch=3 + step, cause=EpochCause.MEMBER_JOINED),
         TargetComputed(
             assignment_epoch=3 + step, assignor="uniform", partitions_moved=len(numbers)
         ),
     )
-    writer.tell(at_s + 3, _partitions_assigned(new, numbers))
+    writer.emit(at_s + 3, _partitions_assigned(new, numbers))
     stated = PartitionsStated(member_id=new, member_epoch=3 + step, partitions={"t": numbers})
     writer.beside(at_s + 4, stated)
     members[step] = new
@@ -160,7 +160,7 @@ def _comes(writer: EventWriter, at_s: float, member_id: str, protocol: Protocol)
             assignors=("range",),
         ),
     )
-    writer.tell(
+    writer.emit(
         at_s,
         MemberJoined(
             member_id=member_id,

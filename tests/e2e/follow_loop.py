@@ -67,7 +67,7 @@ def history(dice: random.Random, groups: int = GROUPS) -> list[str]:
                     writer.beside(later_s + step.at_ms / 1000, HostingStarted(reason="moves"))
                 for at_ms, event in step.offsets:
                     writer.beside(later_s + at_ms / 1000, later(event, later_s))
-                tell = writer.tell if step.is_durable else writer.beside
+                tell = writer.emit if step.is_durable else writer.beside
                 tell(later_s + step.at_ms / 1000, *step.events)
             ended_s = steps[-1].at_ms / 1000
             writer.beside(later_s + ended_s, LEFT, GroupForwarded(reason="moves"))

@@ -134,8 +134,8 @@ async def test_refusals_are_counted_by_reason() -> None:
         await stage.groups.native("n")
         with pytest.raises(GroupRefused):
             await stage.groups.native("n", group="late")
-        stage.client_warnings.tell("connection_refused", "10.0.0.1")
-        stage.client_warnings.tell("connection_refused", "10.0.0.1")
+        stage.client_warnings.warn("connection_refused", "10.0.0.1")
+        stage.client_warnings.warn("connection_refused", "10.0.0.1")
         series = parse_series((await stage.ask("/metrics")).body)
     assert series["groupferry_refusals_total"] == {
         ("too_many_groups",): 1,

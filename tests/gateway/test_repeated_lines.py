@@ -104,9 +104,9 @@ def test_a_kind_of_one_address_is_one_line_whatever_the_reason(log: Log) -> None
     """Clients choose the reasons. Other addresses have lines of their own."""
     client_warnings = ClientWarnings()
     for number in range(20):
-        client_warnings.tell("bad_frame_received", "10.0.0.1", reason=f"bytes {number}")
-    client_warnings.tell("bad_frame_received", "10.0.0.2", reason="others")
-    client_warnings.tell("connection_refused", "10.0.0.1")
+        client_warnings.warn("bad_frame_received", "10.0.0.1", reason=f"bytes {number}")
+    client_warnings.warn("bad_frame_received", "10.0.0.2", reason="others")
+    client_warnings.warn("connection_refused", "10.0.0.1")
     assert [(line["event"], line["client_host"]) for line in log.take()] == [
         ("bad_frame_received", "10.0.0.1"),
         ("bad_frame_received", "10.0.0.2"),

@@ -75,19 +75,19 @@ class ClassicClient(Client):
         return self.phase is Phase.STABLE
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        self.world.tell(self.name, f"subscribes to {topics}")
+        self.world.trace(self.name, f"subscribes to {topics}")
         self.topics = topics
         self.rejoin()
 
     def close(self) -> None:
         self.is_closing = True
-        self.world.tell(self.name, "closes")
+        self.world.trace(self.name, "closes")
         self.revoke(self.claims, self._leave)
 
     def stall(self, length_ms: int) -> None:
         if self.is_closing or self.phase is not Phase.STABLE:
             return
-        self.world.tell(self.name, f"polls too late, by {length_ms} ms")
+        self.world.trace(self.name, f"polls too late, by {length_ms} ms")
         self.world.counts["polls that were too late"] += 1
         leaver = Leaver(member_id=self.member_id)
         self._forget_generation()

@@ -189,7 +189,7 @@ class Client(ABC):
 
     def die(self, reason: str) -> None:
         """End the process at once."""
-        self.world.tell(self.name, f"dies: {reason}")
+        self.world.trace(self.name, f"dies: {reason}")
         self.is_dead = True
         self.claims.clear()
         self.context.claims_moved()
@@ -198,21 +198,21 @@ class Client(ABC):
 
     def freeze(self) -> None:
         """Pause the process; answers and timers wait."""
-        self.world.tell(self.name, "freezes")
+        self.world.trace(self.name, "freezes")
         self.is_frozen = True
 
     def thaw(self) -> None:
         """Resume the process with the state that it had."""
         self.is_frozen = False
         if not self.is_dead:
-            self.world.tell(self.name, "goes on")
+            self.world.trace(self.name, "goes on")
         backlog, self._backlog = self._backlog, []
         for do, args in backlog:
             self._when_awake(do, *args)
 
     def lose_connection(self) -> None:
         """Break the connection."""
-        self.world.tell(self.name, "loses its connection")
+        self.world.trace(self.name, "loses its connection")
         self._line.cut()
 
     def later(self, delay_ms: int, do: Callable[..., None], *args: Any) -> None:
@@ -243,11 +243,11 @@ class Client(ABC):
         positions: dict[Partition, int] | None = None,
     ) -> None:
         """Send a request. Either `heard` is called with its answer, or `lost`."""
-        self.world.tell(self.name, request)
+        self.world.trace(self.name, request)
         sent_ms = self.world.now_ms
 
         def hear(answer: Answer) -> None:
-            self.world.tell(f"{self.name} hears", answer.reply)
+            self.world.trace(f"{self.name} hears", answer.reply)
             self._record_membership(request, answer.reply, sent_ms)
             heard(answer)
 
@@ -284,7 +284,7 @@ class Client(ABC):
         for partition in added:
             self.claims[partition] = Claim(self.member_id, granted_ms, is_lie)
         if added:
-            self.world.tell(self.name, ("owns", *self.claims))
+            self.world.trace(self.name, ("owns", *self.claims))
             self.context.claims_moved()
             self._fetch({partition: self.claims[partition] for partition in added})
 
@@ -297,7 +297,7 @@ class Client(ABC):
             done()
             return
         self.is_in_callback = True
-        self.world.tell(self.name, ("revokes", *going))
+        self.world.trace(self.name, ("revokes", *going))
         self.commit(going, self._in_this_callback(self._run_callback), going, done)
 
     def lose(self, done: Callable[[], None]) -> None:
@@ -312,7 +312,7 @@ class Client(ABC):
             done()
             return
         self.is_in_callback = True
-        self.world.tell(self.name, ("loses", *self.claims))
+        self.world.trace(self.name, ("loses", *self.claims))
         self._run_callback(sorted(self.claims), done)
 
     def _run_callback(self, going: list[Partition], done: Callable[[], None]) -> None:
@@ -320,7 +320,7 @@ class Client(ABC):
             self.is_in_callback = False
             for partition in going:
                 self.claims.pop(partition, None)
-            self.world.tell(self.name, ("keeps", *self.claims))
+            self.world.trace(self.name, ("keeps", *self.claims))
             self.context.claims_moved()
             done()
 

@@ -149,7 +149,7 @@ class Cluster:
 
     def delete(self, name: str) -> None:
         """Delete a topic and its offsets."""
-        self._world.tell("cluster", f"deletes the topic {name}")
+        self._world.trace("cluster", f"deletes the topic {name}")
         gone = self.topics.by_name[name].topic_id
         rest = {topic.name: topic for topic in self.topics.by_name.values() if topic.name != name}
         before = self.topics
@@ -157,7 +157,7 @@ class Cluster:
         self.offsets = {p: offset for p, offset in self.offsets.items() if p.topic_id != gone}
 
     def _put(self, topic: Topic, *, names_version: int) -> None:
-        self._world.tell("cluster", f"{topic.name} has {topic.partition_count} partitions")
+        self._world.trace("cluster", f"{topic.name} has {topic.partition_count} partitions")
         topics = {**self.topics.by_name, topic.name: topic}
         self.topics = Topics(topics, self.topics.version + 1, names_version)
 
@@ -196,7 +196,7 @@ class Cluster:
                 world.after(TIMEOUT_MS, answered, None, 0)
                 return
             code = getattr(answer, "error_code", 0)
-            world.tell("cluster", f"answers {type(message).__name__} of the gateway: {code}")
+            world.trace("cluster", f"answers {type(message).__name__} of the gateway: {code}")
             world.after(world.between(1, TRIP_MS_MAX), answered, answer, code)
 
         self.group.ask(message, hear)
@@ -238,7 +238,7 @@ class Cluster:
         that is late would otherwise be stored, because the group is empty then."""
         anchors = self.group.anchors
         if anchors and all(request.is_of_member for request in self._on_the_way):
-            self._world.tell("admin", "removes the anchor from the group in the cluster")
+            self._world.trace("admin", "removes the anchor from the group in the cluster")
             self._world.counts["anchors removed"] += 1
             self.group.remove(anchors)
 
@@ -246,7 +246,7 @@ class Cluster:
         """Let a consumer that bypasses the gateway into the group, in the anchor's place."""
         if self.group.has_other_members:
             return
-        self._world.tell(INTRUDER, "is in the group in the cluster")
+        self._world.trace(INTRUDER, "is in the group in the cluster")
         self._world.counts["takeovers"] += 1
         self.intruded_ms = self._world.now_ms
         self.group.intrude()
@@ -259,7 +259,7 @@ class Cluster:
     def end_intrusion(self) -> None:
         """Let the intruder leave."""
         if self.has_intruder:
-            self._world.tell(INTRUDER, "leaves")
+            self._world.trace(INTRUDER, "leaves")
             self.group.end_intrusion()
 
     def consume_elsewhere(self) -> None:
@@ -348,7 +348,7 @@ class Cluster:
         self._end(commit)
         if code:
             self._world.counts["commits refused by the cluster"] += 1
-            self._world.tell("cluster", f"refuses a commit of {commit.who} with {code}")
+            self._world.trace("cluster", f"refuses a commit of {commit.who} with {code}")
         else:
             for partition, position in sorted(commit.positions.items()):
                 self._store(commit.who, partition, position)
@@ -362,7 +362,7 @@ class Cluster:
         if partition.topic_id in self.topics.by_id:
             before = self.offsets.get(partition, -1)
             self.offsets[partition] = position
-            self._world.tell("cluster", f"stores {position} for {self.name_of(partition)}")
+            self._world.trace("cluster", f"stores {position} for {self.name_of(partition)}")
             self._stored(who, partition, before, position)
 
     def name_of(self, partition: Partition) -> str:

@@ -100,7 +100,7 @@ class Driver:
         clock_ahead_ms: int | None = None,
     ) -> None:
         """End the process and start another one, perhaps with another policy or clock."""
-        self._world.tell(self.process.name, "crashes")
+        self._world.trace(self.process.name, "crashes")
         self._world.counts["crashes"] += 1
         self.is_up = False
         self._end(self.process)
@@ -115,7 +115,7 @@ class Driver:
 
     def take_over(self) -> None:
         """Start another process, which takes the log over. The present one does not know yet."""
-        self._world.tell(self.process.name, "loses its log to another gateway")
+        self._world.trace(self.process.name, "loses its log to another gateway")
         self._world.counts["logs taken"] += 1
         before = self.process
         before.watcher = None
@@ -124,14 +124,14 @@ class Driver:
 
     def pause(self, length_ms: int) -> None:
         """Stop the process for some time."""
-        self._world.tell(self.process.name, f"is paused for {length_ms} ms")
+        self._world.trace(self.process.name, f"is paused for {length_ms} ms")
         self._world.counts["pauses"] += 1
         self.process.pause()
         self._world.after(length_ms, self._go_on, self.process)
 
     def _go_on(self, process: Process) -> None:
         if process.is_alive:
-            self._world.tell(process.name, "goes on")
+            self._world.trace(process.name, "goes on")
             process.go_on()
 
     def _end(self, process: Process) -> None:
@@ -153,7 +153,7 @@ class Driver:
             self.log.compact()
         self.is_up = True
         self.process = self._begin()
-        self._world.tell(
+        self._world.trace(
             self.process.name,
             f"starts, policy {self.config.consumer_migration_policy},"
             f" its clock {self._ahead_ms} ms ahead",

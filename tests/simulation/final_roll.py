@@ -23,7 +23,7 @@ def roll_to_classic(scene: Scene) -> None:
     natives = [c for c in scene.clients if isinstance(c, NativeClient) and not c.is_dead]
     # Static clients come last: only their return may convert the group without a rebalance.
     for client in sorted(natives, key=lambda c: c.spec.instance_id is not None):
-        world.tell("operator", f"rolls {client.name}")
+        world.trace("operator", f"rolls {client.name}")
         _close(scene, client)
         scene.random_actions.start(client.spec, is_native=False, before=client)
         come_to_rest(scene)

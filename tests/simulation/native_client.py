@@ -73,7 +73,7 @@ class NativeClient(Client):
         return self.member_id, self.stated_epoch()
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        self.world.tell(self.name, f"subscribes to {topics}")
+        self.world.trace(self.name, f"subscribes to {topics}")
         self.topics, self.topic_regex = topics, None
 
     @property
@@ -95,7 +95,7 @@ class NativeClient(Client):
 
     def close(self) -> None:
         self.is_closing = True
-        self.world.tell(self.name, "closes")
+        self.world.trace(self.name, "closes")
         self.revoke(self.claims, self._leave)
 
     def take_slot(self, instance_id: str) -> None:
@@ -103,7 +103,7 @@ class NativeClient(Client):
         own client is gone or classic."""
         if self.is_closing or self._is_fenced_off:
             return
-        self.world.tell(self.name, f"leaves to be {instance_id}")
+        self.world.trace(self.name, f"leaves to be {instance_id}")
         self.world.counts["slots taken"] += 1
         self._is_fenced_off = True
 
@@ -135,14 +135,14 @@ class NativeClient(Client):
         super().ask(request, heard, lost, positions)
         if self._turns and isinstance(request, ConsumerHeartbeatReceived):
             self._turns -= 1
-            self.world.tell(self.name, "turns to another broker")
+            self.world.trace(self.name, "turns to another broker")
             self.world.counts["turns to other brokers"] += 1
             self._line.turn()
 
     def stall(self, length_ms: int) -> None:
         if self.is_closing or self._is_fenced_off or self.member_epoch <= JOIN_EPOCH:
             return
-        self.world.tell(self.name, f"polls too late, by {length_ms} ms")
+        self.world.trace(self.name, f"polls too late, by {length_ms} ms")
         self.world.counts["polls that were too late"] += 1
         self._is_fenced_off = True
 

@@ -487,14 +487,14 @@ class Process:
         """A bug ends the run."""
         if line.error is not None:
             raise line.error
-        self.around.world.tell(self.name, (line.event, line.fields))
+        self.around.world.trace(self.name, (line.event, line.fields))
 
     def report(self, events: ReportEvents | EmitNow) -> None:
         """Note what an operator would learn."""
         if not isinstance(events, EmitNow):
             return
         world, event = self.around.world, events.event
-        world.tell(self.name, event.name)
+        world.trace(self.name, event.name)
         if isinstance(event, GroupTaken | GenerationWentBack):
             self.given_up_ms = world.now_ms
         if self.watcher is not None and isinstance(event, GroupTaken):
@@ -518,7 +518,7 @@ class Process:
         """The transcript and the counts have what became of it."""
         outcome: AdoptionOutcome | ReleaseOutcome | None = request.outcome
         assert outcome is not None
-        self.around.world.tell(self.name, outcome)
+        self.around.world.trace(self.name, outcome)
         match outcome:
             case AdoptionOutcome(is_adopted=is_adopted, held_ms=held_ms):
                 name = "adoptions" if is_adopted else "adoptions refused"
@@ -580,7 +580,7 @@ class Process:
             self.feed(inputs.Done(effect))
 
     def _tell(self, what: str) -> None:
-        self.around.world.tell(self.name, what)
+        self.around.world.trace(self.name, what)
 
     @property
     def name(self) -> str:

@@ -164,7 +164,7 @@ class RandomActions:
         elif before is not None:
             client.client_id = before.client_id
         self._clients.append(client)
-        self._world.tell(client.name, spec)
+        self._world.trace(client.name, spec)
         client.start()
         return client
 
@@ -179,7 +179,7 @@ class RandomActions:
     def _change_native_share(self) -> None:
         """Change the share of native clients among those that start from now on."""
         self._native_share = self._world.dice.choice([0.0, 0.5, 1.0])
-        self._world.tell("operator", f"wants {self._native_share:.0%} native clients")
+        self._world.trace("operator", f"wants {self._native_share:.0%} native clients")
 
     def _come(self) -> None:
         spec = draw_spec(self._world, self._plan, self._instance_id())
@@ -370,7 +370,7 @@ class RandomActions:
         outsider = ClassicClient(self._context, f"out{self._names}", spec)
         outsider.bypass_gateway()
         self._clients.append(outsider)
-        self._world.tell(outsider.name, spec)
+        self._world.trace(outsider.name, spec)
         outsider.start()
         outsider.later(self._world.between(500, OUTSIDE_MS_MAX), outsider.close)
 
@@ -388,7 +388,7 @@ class RandomActions:
 
     def _move_coordinator(self) -> None:
         self._world.counts["coordinators moved"] += 1
-        self._world.tell("cluster", "moves the group to another coordinator")
+        self._world.trace("cluster", "moves the group to another coordinator")
         self._cluster.group.move()
 
     def _pause(self) -> None:
@@ -484,10 +484,10 @@ class RandomActions:
         again: Callable[[], None] | None = None,
     ) -> None:
         """`again` follows an error or a lost answer."""
-        self._world.tell("admin", request)
+        self._world.trace("admin", request)
 
         def on_answer(answer: Answer) -> None:
-            self._world.tell("admin hears", answer.reply)
+            self._world.trace("admin hears", answer.reply)
             if answer.reply.error:
                 on_loss()
 

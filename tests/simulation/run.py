@@ -143,7 +143,7 @@ class Run:
 
     def play(self) -> None:
         """Raises BrokenInvariantError."""
-        self.world.tell("plan", self.plan)
+        self.world.trace("plan", self.plan)
         self.random_actions.begin()
         self.world.run_until(self.world.now_ms + CHAOS_MS)
         settle(self)

@@ -64,7 +64,7 @@ def come_to_rest(scene: Scene) -> int:
 
 
 def _end_all_faults(scene: Scene) -> None:
-    scene.world.tell("run", "stops all faults")
+    scene.world.trace("run", "stops all faults")
     scene.random_actions.stop()
     scene.network.is_calm = True
     scene.network.loss_rate = scene.network.late_rate = scene.network.error_rate = 0.0

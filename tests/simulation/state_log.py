@@ -53,12 +53,12 @@ class SimulatedLog:
         if not self.is_owned_by(writer):
             return Damage.NONE
         if self.failure_rate and world.chance(self.failure_rate):
-            world.tell("log", "cannot be written")
+            world.trace("log", "cannot be written")
             return Damage.NONE
         is_in_doubt = self.doubt_rate and world.chance(self.doubt_rate)
         if is_in_doubt:
             is_written = world.chance(0.5)
-            world.tell("log", f"is in doubt; it {'has' if is_written else 'lacks'} the batch")
+            world.trace("log", f"is in doubt; it {'has' if is_written else 'lacks'} the batch")
             world.counts["batches in doubt"] += 1
             if not is_written:
                 return Damage.UNSURE

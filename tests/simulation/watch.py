@@ -196,7 +196,7 @@ class Watch:
         decided_ms = decision.reported.at_ms
         self._steps += 1
         self._world.counts["events"] += 1
-        self._world.tell("engine", *step.records)
+        self._world.trace("engine", *step.records)
         self._count_slots(step)
         config = self._config_in_force(process)
         kinds = set(map(type, step.records))

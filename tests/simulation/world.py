@@ -49,7 +49,7 @@ class World:
             do(*args)
         self.now_ms = end_ms
 
-    def tell(self, who: str, *what: object) -> None:
+    def trace(self, who: str, *what: object) -> None:
         """Add to the transcript. Formatting waits until the transcript is read."""
         for entry in what:
             self.transcript.append((self.now_ms, who, entry))

@@ -129,7 +129,7 @@ async def admin_stage(
                 show_fleet=lambda: fleet,
             )
             groups.journal.listen(board.take)
-            handlers = Handlers(groups.table, board, groups.journal.tell, Removal(), stop)
+            handlers = Handlers(groups.table, board, groups.journal.emit, Removal(), stop)
             metrics = Metrics(
                 MetricSources(
                     board=board,

@@ -29,7 +29,7 @@ class EventWriter:
         self._sequences: Counter[str | None] = Counter()
         self._began_ms = START_MS
 
-    def tell(self, at_s: float, *events: GatewayEvent) -> None:
+    def emit(self, at_s: float, *events: GatewayEvent) -> None:
         """Write events of the group with the group's own sequence, as from the state log."""
         for event in events:
             self._sequences[self.group_id] += 1

@@ -272,7 +272,7 @@ def make_groups(
         cluster_reader=ClusterGroupReader(cluster),
         state_log=log,
         journal=journal,
-        offsets=OffsetReporter(journal.tell, clock.now_ms),
+        offsets=OffsetReporter(journal.emit, clock.now_ms),
         resolver=RegexResolver(cluster, every_topic),
         compute_thread=compute_thread,
         assign=PlugIns(compute_thread, ENVIRONMENT_PREFIX).compute,
@@ -315,7 +315,7 @@ class HostedGroups:
         limits = GroupLimits(
             max_groups,
             ShareRule(per_address=max_groups_per_address or max_groups),
-            lambda owner, reason, limit: ClientWarnings().tell(
+            lambda owner, reason, limit: ClientWarnings().warn(
                 "groups_refused", owner.name, reason=reason, limit=limit
             ),
         )

@@ -22,7 +22,7 @@ def write(steps: Sequence[SimulatedStep], writer: EventWriter) -> None:
             writer.restart(f"process {processes}")
             _host(writer, at_s)
         write_reports(step, writer)
-        tell = writer.tell if step.is_durable else writer.beside
+        tell = writer.emit if step.is_durable else writer.beside
         tell(at_s, *map(shifted, step.events))
 
 

@@ -26,7 +26,7 @@ _TEST = re.compile(r".*/test_worlds\.py::\w+|[^\[]+")
 
 
 def record_turn() -> None:
-    """Note today's turn for this process and its children. At midnight these would collect
+    """Record today's turn for this process and its children. At midnight these would collect
     different cases."""
     os.environ.setdefault(TURN_VARIABLE, f"{datetime.now(UTC).date().toordinal()}")
 

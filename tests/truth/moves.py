@@ -78,7 +78,7 @@ def move_gateways(steps: Sequence[SimulatedStep], place: int, ahead_s: float) ->
             for event_s, event in step.offsets:
                 shifted_event = shifted(event, HOSTED_S + ahead_s)
                 second.beside(event_s / 1000 + HOSTED_S + ahead_s, shifted_event)
-        tell = second.tell if step.is_durable else second.beside
+        tell = second.emit if step.is_durable else second.beside
         tell(at_s, *(shifted(event, HOSTED_S + ahead_s) for event in step.events))
     second.end(after[-1].at_ms / 1000 + HOSTED_S + ahead_s)
     return [*first.lines, *second.lines]

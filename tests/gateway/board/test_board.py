@@ -183,11 +183,11 @@ async def test_the_topics_that_members_subscribe_to_are_looked_at(
     """In either protocol, and all of a group without members."""
     async with watched_groups() as (groups, board):
         for topic in ("foo", "old"):
-            groups.journal.tell(offsets_committed(topic, p0=1), "empty")
-            groups.journal.tell(offsets_committed(topic, p0=1), GROUP)
+            groups.journal.emit(offsets_committed(topic, p0=1), "empty")
+            groups.journal.emit(offsets_committed(topic, p0=1), GROUP)
         joined = await groups.lone_classic_member(client_id="c-1")
         turns = [board.lags.take_turns(10)]
-        groups.journal.tell(offsets_committed("old", p0=1), GROUP)
+        groups.journal.emit(offsets_committed("old", p0=1), GROUP)
         await groups.native("n", client_id="n-1")
         await groups.beat(joined.member_id, joined.generation)
         turns.append(board.lags.take_turns(10))

@@ -43,18 +43,18 @@ class History:
         self.group_stats = AllGroupStats(lambda _group_id: self.state)
         self.now_ms = 0
 
-    def tell(self, event: GatewayEvent, after_ms: int = 0, group_id: str = "g") -> None:
+    def emit(self, event: GatewayEvent, after_ms: int = 0, group_id: str = "g") -> None:
         """An event, so much later than the one before."""
         self.now_ms += after_ms
         self.group_stats.take(enveloped(event, group_id=group_id, at_ms=self.now_ms))
 
     def assign(self, member_id: str, *numbers: int, after_ms: int = 0) -> None:
         """A member gets partitions of foo."""
-        self.tell(PartitionsAssigned(**of(member_id, numbers)), after_ms)
+        self.emit(PartitionsAssigned(**of(member_id, numbers)), after_ms)
 
     def release(self, member_id: str, *numbers: int, after_ms: int = 0) -> None:
         """A member gives up partitions of foo."""
-        self.tell(GrantEnded(cause="revoked", **of(member_id, numbers)), after_ms)
+        self.emit(GrantEnded(cause="revoked", **of(member_id, numbers)), after_ms)
 
     def stats(self, after_ms: int = 0) -> GroupStats:
         """The sums, so much later."""
@@ -147,9 +147,9 @@ def test_nobody_wants_what_a_rebalance_has_left_without_an_owner() -> None:
     history = History()
     history.assign("a", 0)
     history.release("a", 0)
-    history.tell(rebalance_ended(was_interrupted=True), after_ms=5)
+    history.emit(rebalance_ended(was_interrupted=True), after_ms=5)
     assert history.stats(after_ms=5).unowned_partition_ms == 10
-    history.tell(rebalance_ended(was_interrupted=False))
+    history.emit(rebalance_ended(was_interrupted=False))
     assert history.stats(after_ms=1_000).unowned_partition_ms == 10
 
 
@@ -160,7 +160,7 @@ def test_a_partition_of_a_group_at_rest_may_wait_for_the_replacement_of_its_owne
     history.state = "Stable"
     history.assign("a", 0, 1)
     history.release("a", 0, 1)
-    history.tell(MemberLeft(member_id="a", cause=RemovalCause.LEFT))
+    history.emit(MemberLeft(member_id="a", cause=RemovalCause.LEFT))
     stats = history.stats(after_ms=1_000)
     assert (stats.unowned_count, stats.unowned_partition_ms) == (2, 2_000)
     history.assign("a-again", 0, 1, after_ms=500)
@@ -173,7 +173,7 @@ def test_a_second_owner_is_counted() -> None:
     history = History()
     history.assign("a", 0, 1)
     history.assign("a", 0, 1)
-    history.tell(MemberLeft(member_id="a", cause=RemovalCause.LEFT))
+    history.emit(MemberLeft(member_id="a", cause=RemovalCause.LEFT))
     history.assign("b", 0)
     assert history.stats().owned_twice == 0
     history.assign("c", 0, 1)
@@ -185,10 +185,10 @@ def test_a_member_that_states_what_another_has_is_a_second_owner() -> None:
     has proves nothing."""
     history = History()
     history.assign("a", 0, 1)
-    history.tell(PartitionsStated(**of("a", (0, 1))))
-    history.tell(PartitionsStated(**of("b", (2,))))
+    history.emit(PartitionsStated(**of("a", (0, 1))))
+    history.emit(PartitionsStated(**of("b", (2,))))
     assert history.stats().owned_twice == 0
-    history.tell(PartitionsStated(**of("b", (1, 2))))
+    history.emit(PartitionsStated(**of("b", (1, 2))))
     assert history.stats().owned_twice == 1
 
 
@@ -197,10 +197,10 @@ def test_a_deleted_topic_leaves_nothing_unowned() -> None:
     history = History()
     history.assign("a", 0)
     history.release("a", 0)
-    history.tell(TopicsDeleted(topics=("foo",)))
+    history.emit(TopicsDeleted(topics=("foo",)))
     assert history.stats(after_ms=9).unowned_partition_ms == 0
     history.release("b", 1)
-    history.tell(GroupForwarded(reason=""))
+    history.emit(GroupForwarded(reason=""))
     assert history.stats(after_ms=9).unowned_partition_ms == 0
 
 
@@ -211,8 +211,8 @@ def test_the_client_of_a_member_is_known_until_the_member_goes(
     monkeypatch.setattr(group_stats, "CLIENTS_MAX", 2)
     history = History()
     for member_id in "abc":
-        history.tell(client_seen(member_id))
-    history.tell(MemberLeft(member_id="c", cause=RemovalCause.LEFT))
+        history.emit(client_seen(member_id))
+    history.emit(MemberLeft(member_id="c", cause=RemovalCause.LEFT))
     assert list(history.stats().clients) == ["b"]
 
 
@@ -221,9 +221,9 @@ def test_the_clients_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(group_stats, "CLIENTS_IN_ALL_MAX", 2)
     history = History()
     for group_id in "gh":
-        history.tell(client_seen("a"), group_id=group_id)
-    history.tell(client_seen("a"))
-    history.tell(client_seen("b"))
+        history.emit(client_seen("a"), group_id=group_id)
+    history.emit(client_seen("a"))
+    history.emit(client_seen("b"))
     assert list(history.stats().clients) == ["a", "b"]
     other = history.group_stats.of("h", 0)
     assert other is not None
@@ -233,7 +233,7 @@ def test_the_clients_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) 
 def test_a_client_with_long_names_is_not_remembered() -> None:
     """A client chooses its names, also those in the reason of its refusal."""
     history = History()
-    history.tell(client_seen("x" * group_stats.LINE_CHARS_MAX))
+    history.emit(client_seen("x" * group_stats.LINE_CHARS_MAX))
     assert not history.stats().clients
     refused = ConversionRefused(
         direction="classic->consumer",
@@ -241,7 +241,7 @@ def test_a_client_with_long_names_is_not_remembered() -> None:
         client_id="c",
         reason="x" * 2 * group_stats.LINE_CHARS_MAX,
     )
-    history.tell(refused)
+    history.emit(refused)
     assert len(history.stats().refusal or "") == group_stats.LINE_CHARS_MAX
 
 
@@ -261,14 +261,14 @@ HOLD = RollPolicy().overrides_for(RollMode.HOLD, 1)
 def test_a_refusal_is_shown_until_its_cause_is_over(event: GatewayEvent, is_over: bool) -> None:
     """A hold that has ended refuses nobody, and a client that has joined is refused no more."""
     history = History()
-    history.tell(GroupConfigsAltered(overrides=HOLD))
-    history.tell(
+    history.emit(GroupConfigsAltered(overrides=HOLD))
+    history.emit(
         ConversionRefused(
             direction="classic->consumer", member_id="a", client_id="c", reason="on hold"
         )
     )
     assert history.stats().refusal == "on hold"
-    history.tell(event)
+    history.emit(event)
     assert (history.stats().refusal is None) == is_over
 
 
@@ -276,8 +276,8 @@ def test_a_group_with_a_long_name_has_no_sums() -> None:
     """20,000 of them would take half a gigabyte. Its events count."""
     history = History()
     long = "x" * (group_stats.GROUP_CHARS_MAX + 1)
-    history.tell(client_seen("a"), group_id=long)
-    history.tell(client_seen("a"), group_id=long[1:])
+    history.emit(client_seen("a"), group_id=long)
+    history.emit(client_seen("a"), group_id=long[1:])
     assert history.group_stats.of(long, 0) is None
     assert history.group_stats.of(long[1:], 0) is not None
     assert history.group_stats.events["client_seen"] == 2
@@ -290,16 +290,16 @@ def test_the_partitions_of_all_groups_are_bounded(monkeypatch: pytest.MonkeyPatc
     history = History()
     history.assign("a", 0, 1)
     history.release("a", 0)
-    history.tell(PartitionsAssigned(**of("b", (0, 1))), group_id="h")
+    history.emit(PartitionsAssigned(**of("b", (0, 1))), group_id="h")
     assert history.group_stats.of("g", 0) is not None
-    history.tell(PartitionsAssigned(**of("b", (2,))), group_id="h")
+    history.emit(PartitionsAssigned(**of("b", (2,))), group_id="h")
     assert history.group_stats.of("g", 0) is None
-    history.tell(GrantEnded(cause="revoked", **of("b", (0, 1, 2))), group_id="h")
-    history.tell(rebalance_ended(was_interrupted=False), group_id="h")
+    history.emit(GrantEnded(cause="revoked", **of("b", (0, 1, 2))), group_id="h")
+    history.emit(rebalance_ended(was_interrupted=False), group_id="h")
     other = history.group_stats.of("h", 0)
     assert other is not None
     assert other.partitions == 0
-    history.tell(PartitionsAssigned(**of("c", (0, 1, 2, 3))), group_id="i")
+    history.emit(PartitionsAssigned(**of("c", (0, 1, 2, 3))), group_id="i")
     assert history.group_stats.of("h", 0) is not None
 
 
@@ -308,11 +308,11 @@ def test_a_group_that_is_gone_stays_in_the_total(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(group_stats, "GROUPS_MAX", 1)
     history = History()
     converted = GroupConverted(direction="classic->consumer", is_live=True, members=1, cause="a")
-    history.tell(converted)
-    history.tell(GroupDeleted())
+    history.emit(converted)
+    history.emit(GroupDeleted())
     assert history.group_stats.of("g", 0) is None
-    history.tell(converted, group_id="h")
-    history.tell(converted, group_id="i")
+    history.emit(converted, group_id="h")
+    history.emit(converted, group_id="i")
     assert history.group_stats.of("h", 0) is None
     assert history.group_stats.total(0).conversions == 3
     assert history.group_stats.events == {"group_converted": 3, "group_deleted": 1}
@@ -328,10 +328,10 @@ def test_a_rebalance_lasts_until_the_last_event_before_the_group_is_at_rest() ->
     An epoch within a rebalance does not begin another."""
     history = History()
     history.state = "Stable"
-    history.tell(bump(2), after_ms=1_000)
+    history.emit(bump(2), after_ms=1_000)
     history.assign("m", 0)
     history.state = MOVING
-    history.tell(bump(3), after_ms=2_000)
+    history.emit(bump(3), after_ms=2_000)
     history.assign("n", 1, after_ms=1_000)
     history.state = "Stable"
     history.stats(after_ms=60_000)
@@ -339,7 +339,7 @@ def test_a_rebalance_lasts_until_the_last_event_before_the_group_is_at_rest() ->
         3.0,
         1,
     )
-    history.tell(bump(4))
+    history.emit(bump(4))
     history.stats(after_ms=1_000)
     assert sum(history.group_stats.rebalances.counts) == 2
 
@@ -351,10 +351,10 @@ def test_a_classic_rebalance_begins_when_the_group_prepares_it() -> None:
         from_state=ClassicPhase.STABLE, to_state=ClassicPhase.PREPARING_REBALANCE, generation=1
     )
     history.state = "PreparingRebalance"
-    history.tell(move)
+    history.emit(move)
     history.stats(after_ms=5_000)
     assert sum(history.group_stats.rebalances.counts) == 0
-    history.tell(GroupForwarded(reason="released"))
+    history.emit(GroupForwarded(reason="released"))
     history.state = "Empty"
     history.stats(after_ms=5_000)
     assert sum(history.group_stats.rebalances.counts) == 0

@@ -74,7 +74,7 @@ class Stage:
             self.steps,
             cluster=cast("Cluster", cluster),
             now_ms=lambda: 5_000,
-            tell=lambda event, group_id=None, owner=None: self.told.append(  # noqa: ARG005
+            emit=lambda event, group_id=None, owner=None: self.told.append(  # noqa: ARG005
                 (group_id, event)
             ),
             hold=self._hold if holds else None,

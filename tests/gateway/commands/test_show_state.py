@@ -134,11 +134,11 @@ async def test_who_answers_for_each_group_follows_the_records(
 ) -> None:
     """The last record decides, and its reason is shown. A deleted group has no mode."""
     async with journal_of(tmp_path) as (journal, files):
-        journal.tell(GroupForwarded(reason="1 member (payments)"), GROUP)
-        journal.tell(HostingStarted(reason="it has no members in the cluster"), GROUP)
-        journal.tell(HostingStarted(reason="it has no members in the cluster"), "deleted")
-        journal.tell(GroupDeleted(), "deleted")
-        journal.tell(GroupForwarded(reason="its protocol type is connect"), "workers")
+        journal.emit(GroupForwarded(reason="1 member (payments)"), GROUP)
+        journal.emit(HostingStarted(reason="it has no members in the cluster"), GROUP)
+        journal.emit(HostingStarted(reason="it has no members in the cluster"), "deleted")
+        journal.emit(GroupDeleted(), "deleted")
+        journal.emit(GroupForwarded(reason="its protocol type is connect"), "workers")
         files.write(b'{"event":"hosting_started","fields":{}}\n')
     async with open_sqlite_log(tmp_path):
         *_, ours, workers = show_state(capsys, tmp_path)
@@ -157,14 +157,14 @@ async def test_a_group_that_is_being_adopted_says_so(
 ) -> None:
     """Afterwards either the gateway has it, or the cluster."""
     async with journal_of(tmp_path) as (journal, files):
-        Journal("moved-away", Sinks(files=files)).tell(
+        Journal("moved-away", Sinks(files=files)).emit(
             HostingStarted(reason="free"), "of-another-log"
         )
         for group in ("under-way", "undone", "adopted"):
-            journal.tell(AdoptionStarted(members=2), group)
-        journal.tell(AdoptionUndone(reason="a member left", held_ms=20), "undone")
-        journal.tell(HostingStarted(reason="it was adopted"), "adopted")
-        journal.tell(GroupAdopted(held_ms=60), "adopted")
+            journal.emit(AdoptionStarted(members=2), group)
+        journal.emit(AdoptionUndone(reason="a member left", held_ms=20), "undone")
+        journal.emit(HostingStarted(reason="it was adopted"), "adopted")
+        journal.emit(GroupAdopted(held_ms=60), "adopted")
     async with open_sqlite_log(tmp_path):
         modes = {group["group_id"]: group["mode"] for group in show_state(capsys, tmp_path)}
     assert modes == {"under-way": "Adopting", "undone": "Forwarded", "adopted": "Hosted"}
@@ -219,7 +219,7 @@ async def test_the_shards_of_a_fleet_are_one_log(
         files = LineFiles(tmp_path / "slots" / "1" / FOLDER_NAME)
         with capture_logs():
             journal = Journal(state.log_id, Sinks(files=files), now_ms=lambda: 7)
-            journal.tell(HostingStarted(reason="free"), GROUP)
+            journal.emit(HostingStarted(reason="free"), GROUP)
         files.close()
         *records, mode = show_state(capsys, tmp_path)
     assert {record["group_id"]: record["shard"] for record in records} == {

@@ -9,9 +9,9 @@ def test_each_occurrence_counts() -> None:
     """By kind, whatever becomes of the lines."""
     client_warnings = ClientWarnings()
     with capture_logs() as lines:
-        client_warnings.tell("bad_frame_received", "10.0.0.1", reason="no request")
-        client_warnings.tell("bad_frame_received", "10.0.0.2", reason="no request")
-        client_warnings.tell("connection_refused", "10.0.0.1")
+        client_warnings.warn("bad_frame_received", "10.0.0.1", reason="no request")
+        client_warnings.warn("bad_frame_received", "10.0.0.2", reason="no request")
+        client_warnings.warn("connection_refused", "10.0.0.1")
     assert client_warnings.counts == {"bad_frame_received": 2, "connection_refused": 1}
     assert lines[0] == {
         "event": "bad_frame_received",

@@ -31,16 +31,16 @@ class Measured:
         self.tracker = GroupTracker()
         self.ended: list[GatewayEvent] = []
         self._epoch = 1
-        self.tell(0, GroupCreated(kind="consumer"))
+        self.emit(0, GroupCreated(kind="consumer"))
 
-    def tell(self, at_ms: int, *events: GatewayEvent) -> None:
+    def emit(self, at_ms: int, *events: GatewayEvent) -> None:
         self.ended += self.tracker.observe(events, at_ms)
 
     def bump(self, at_ms: int, *events: GatewayEvent) -> None:
         """A decision that begins a rebalance."""
         self._epoch += 1
         cause = EpochCause.MEMBER_JOINED
-        self.tell(at_ms, *events, GroupEpochBumped(group_epoch=self._epoch, cause=cause))
+        self.emit(at_ms, *events, GroupEpochBumped(group_epoch=self._epoch, cause=cause))
 
     def rest(self, at_ms: int) -> Sequence[GatewayEvent]:
         """The group is Stable. Returns what has ended."""
@@ -52,7 +52,7 @@ class Measured:
         """Classic members with two partitions each."""
         for number, member_id in enumerate(member_ids):
             self.bump(0, joins(member_id, protocol))  # type: ignore[arg-type]
-            self.tell(0, gets(member_id, 2 * number, 2 * number + 1))
+            self.emit(0, gets(member_id, 2 * number, 2 * number + 1))
         self.rest(0)
         return self
 
@@ -78,9 +78,9 @@ def test_a_rebalance_counts_moves_disturbances_and_unowned_time() -> None:
     """b arrives and gets one partition of a, half a second after a gave it up."""
     group = Measured().with_members("a")
     group.bump(1_000, joins("b"))
-    group.tell(1_100, revokes("a", 0))
-    group.tell(1_500, gives("a", 0))
-    group.tell(2_000, gets("b", 0))
+    group.emit(1_100, revokes("a", 0))
+    group.emit(1_500, gives("a", 0))
+    group.emit(2_000, gets("b", 0))
     assert group.rest(2_500) == [
         RebalanceEnded(
             started_ms=1_000,
@@ -101,7 +101,7 @@ def test_a_step_does_not_pay_for_what_nobody_wants() -> None:
     group = Measured().with_members("a", "b")
     group.bump(1_000, gives("a", 0))
     group.rest(1_100)
-    group.tell(300_000, gives("b", 2, 3, cause="left"), leaves("b"))
+    group.emit(300_000, gives("b", 2, 3, cause="left"), leaves("b"))
     group.bump(301_000, joins("b", "consumer"), gets("b", 2, 3))
     (step,) = (ended for ended in group.rest(301_000) if isinstance(ended, StepEnded))
     assert step.unowned_ms == 2_000
@@ -111,7 +111,7 @@ def test_an_exchange_could_have_been_avoided() -> None:
     """Two members swap their partitions, so no move was needed."""
     group = Measured().with_members("a", "b")
     group.bump(10, gives("a", 0), gives("b", 2))
-    group.tell(20, gets("a", 2), gets("b", 0))
+    group.emit(20, gets("a", 2), gets("b", 0))
     (ended,) = group.rest(30)
     assert isinstance(ended, RebalanceEnded)
     assert (ended.partitions_moved, ended.least_possible) == (2, 0)
@@ -132,8 +132,8 @@ def test_the_next_rebalance_interrupts_the_one_under_way() -> None:
 def test_all_members_of_a_classic_group_are_disturbed() -> None:
     """The members have to rejoin, whatever they get. A new member is not disturbed."""
     group = Measured()
-    group.tell(0, GroupCreated(kind="classic"), joins("a"), joins("b"))
-    group.tell(
+    group.emit(0, GroupCreated(kind="classic"), joins("a"), joins("b"))
+    group.emit(
         10,
         joins("c"),
         GroupStateChanged(
@@ -142,7 +142,7 @@ def test_all_members_of_a_classic_group_are_disturbed() -> None:
             generation=1,
         ),
     )
-    group.tell(
+    group.emit(
         20,
         GroupStateChanged(
             from_state=ClassicPhase.COMPLETING_REBALANCE,
@@ -160,7 +160,7 @@ def test_a_step_begins_with_the_departure_that_it_is_about() -> None:
     group = Measured().with_members("a", "b")
     group.bump(1_000, gives("a", 0, 1, cause="left"), leaves("a"))
     group.bump(5_000, joins("n", "consumer"))
-    group.tell(5_000, gets("n", 0, 1))
+    group.emit(5_000, gets("n", 0, 1))
     step = group.rest(5_000)[-1]
     assert step == StepEnded(
         client_id="c",
@@ -183,7 +183,7 @@ def test_a_step_may_begin_with_the_consumer_that_replaces_another() -> None:
     group.bump(1_000, joins("n", "consumer"))
     assert not any(isinstance(event, StepEnded) for event in group.rest(2_000))
     group.bump(5_000, gives("a", 0, 1, cause="left"), leaves("a"))
-    group.tell(6_000, gets("n", 0, 1))
+    group.emit(6_000, gets("n", 0, 1))
     step = group.rest(6_000)[-1]
     assert isinstance(step, StepEnded)
     assert (step.started_ms, step.to_protocol, step.unowned_ms) == (1_000, "consumer", 2_000)
@@ -240,7 +240,7 @@ def test_departures_are_bounded() -> None:
     costs = group.tracker._costs
     assert len(costs._away) == AWAY_MAX
     assert len(costs._windows) <= WINDOWS_MAX
-    group.tell(10_000_000, joins("x"))
+    group.emit(10_000_000, joins("x"))
     assert [window.started_ms for window in costs._windows] == [10_000_000]
 
 

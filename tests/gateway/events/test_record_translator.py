@@ -23,7 +23,7 @@ from gateway.events import record_translator
 from gateway.events.event import GatewayEvent
 from gateway.events.group_events import TopicsDeleted
 from gateway.events.member_events import GrantEnded, Partitions, PartitionsAssigned
-from gateway.events.record_translator import tell
+from gateway.events.record_translator import translate
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import GroupScript, make_topics
 from tests.support.hosted_groups import GROUP, hosted_groups
@@ -45,7 +45,7 @@ class Told(GroupScript):
     def feed(self, event: Event) -> Step:
         step = self.engine.handle(event, now_ms=self.now_ms, topics=self.topics)
         fork = self.engine.fork()
-        self.last = tell(fork, step.records, self.topics)
+        self.last = translate(fork, step.records, self.topics)
         fork.release()
         self.all += self.last
         for record in step.records:
@@ -537,7 +537,7 @@ def test_translating_changes_nothing() -> None:
     step = group.engine.handle(
         DeleteGroupReceived(token=0), now_ms=group.now_ms, topics=group.topics
     )
-    tell(group.engine.fork(), step.records, group.topics)
+    translate(group.engine.fork(), step.records, group.topics)
     assert group.view() == before
 
 

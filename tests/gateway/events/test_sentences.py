@@ -90,12 +90,12 @@ def test_every_cause_has_words() -> None:
 
 def test_a_step_says_who_came_back_and_what_it_cost() -> None:
     narrator = Narrator()
-    assert narrator.tell_event(step(), "orders") == (
+    assert narrator.narrate_event(step(), "orders") == (
         "orders-2 came back with the new protocol and kept its partitions,"
         " 1.2 partition-seconds without an owner, nobody else disturbed"
     )
     moved = step(partitions_moved=4, least_possible=2, members_disturbed=1)
-    assert narrator.tell_event(moved, "orders") == (
+    assert narrator.narrate_event(moved, "orders") == (
         "orders-2 came back with the new protocol, 4 partitions moved, where 2 had to,"
         " 1.2 partition-seconds without an owner, 1 other member disturbed"
     )
@@ -105,17 +105,17 @@ def test_members_go_by_the_names_of_their_clients() -> None:
     """Member ids are 40 characters that nobody knows."""
     narrator = Narrator()
     left = MemberLeft(member_id="rdkafka-1", cause=RemovalCause.LEFT)
-    assert narrator.tell_event(left, "orders") == "rdkafka-1 left"
-    assert narrator.tell_event(JOINED, "orders") == "orders-2 joined with the new protocol"
-    assert narrator.tell_event(left, "orders") == "orders-2 left"
-    assert narrator.tell_event(left, "payments") == "rdkafka-1 left"  # ids are those of a group
+    assert narrator.narrate_event(left, "orders") == "rdkafka-1 left"
+    assert narrator.narrate_event(JOINED, "orders") == "orders-2 joined with the new protocol"
+    assert narrator.narrate_event(left, "orders") == "orders-2 left"
+    assert narrator.narrate_event(left, "payments") == "rdkafka-1 left"  # ids are those of a group
 
 
 def test_a_member_that_is_not_known_goes_by_the_client_id_in_its_id() -> None:
     """Kafka's ids of classic members begin with it. No other id is cut."""
     ids = ["orders-3-61b86655-98aa-4fe8-ae24-49cce7cdb884", "YktH2A6vRYWHZf0t/7b6Gg"]
     sentences = [
-        Narrator().tell_event(MemberLeft(member_id=member_id, cause=RemovalCause.LEFT), "g")
+        Narrator().narrate_event(MemberLeft(member_id=member_id, cause=RemovalCause.LEFT), "g")
         for member_id in (*ids, "-61b86655-98aa-4fe8-ae24-49cce7cdb884")
     ]
     assert sentences == [
@@ -127,11 +127,11 @@ def test_a_member_that_is_not_known_goes_by_the_client_id_in_its_id() -> None:
 
 def test_a_replacement_takes_its_name_along() -> None:
     narrator = Narrator()
-    narrator.tell_event(JOINED, "g")
+    narrator.narrate_event(JOINED, "g")
     replaced = MemberReplaced(member_id="rdkafka-1", replaced_by="rdkafka-2")
-    narrator.tell_event(replaced, "g")
+    narrator.narrate_event(replaced, "g")
     fenced = MemberFenced(member_id="rdkafka-2", cause=RemovalCause.SESSION_EXPIRED)
-    assert narrator.tell_event(fenced, "g") == (
+    assert narrator.narrate_event(fenced, "g") == (
         "orders-2 was removed: it sent no heartbeat within its session"
     )
 
@@ -139,13 +139,13 @@ def test_a_replacement_takes_its_name_along() -> None:
 def test_only_the_latest_names_are_remembered() -> None:
     narrator = Narrator()
     for number in range(NAMES_MAX + 1):
-        narrator.tell(
+        narrator.narrate(
             "member_joined",
             "g",
             {"member_id": f"m-{number}", "client_id": f"c-{number}", "protocol": "classic"},
         )
     left = MemberLeft(member_id="m-0", cause=RemovalCause.LEFT)
-    assert narrator.tell_event(left, "g") == "m-0 left"
+    assert narrator.narrate_event(left, "g") == "m-0 left"
 
 
 @pytest.mark.parametrize(
@@ -181,18 +181,18 @@ def test_only_the_latest_names_are_remembered() -> None:
 )
 def test_what_matters_is_told(event: Any, sentence: str) -> None:
     narrator = Narrator()
-    narrator.tell_event(JOINED, "g")
-    assert narrator.tell_event(event, "g") == sentence
+    narrator.narrate_event(JOINED, "g")
+    assert narrator.narrate_event(event, "g") == sentence
 
 
 def test_shards_are_left_to_another_process_only_if_groups_go_on_there() -> None:
     """At the end of a whole fleet nobody takes them."""
     narrator = Narrator()
     ended = ShardsGivenUp(shards=(1, 2, 3), groups=0, took_ms=0, ends_run=True)
-    assert narrator.tell_event(ended, None) == "the process has given up 3 shards"
+    assert narrator.narrate_event(ended, None) == "the process has given up 3 shards"
     moved = ShardsGivenUp(shards=(1,), groups=2, took_ms=7, ends_run=False)
     sentence = "the process has left 1 shard to another one, with 2 groups, in 7 ms"
-    assert narrator.tell_event(moved, None) == sentence
+    assert narrator.narrate_event(moved, None) == sentence
 
 
 def test_a_regression_names_the_next_command() -> None:
@@ -205,7 +205,7 @@ def test_a_regression_names_the_next_command() -> None:
         records_per_s_before=1.0,
         records_per_s_after=0.5,
     )
-    assert "groupferry hold" in Narrator().tell_event(worse, "g")
+    assert "groupferry hold" in Narrator().narrate_event(worse, "g")
 
 
 def test_a_rebalance_is_a_sentence_unless_it_is_a_part_of_another_one() -> None:
@@ -226,7 +226,7 @@ def test_a_rebalance_is_a_sentence_unless_it_is_a_part_of_another_one() -> None:
             unowned_ms=500 if moved else 0,
             was_interrupted=was_interrupted,
         )
-        return Narrator().tell_event(rebalance, "g")
+        return Narrator().narrate_event(rebalance, "g")
 
     assert sentence("member_removed") == (
         "rebalanced: 2 partitions moved, where 0 had to, 0.5 partition-seconds without an owner"
@@ -239,7 +239,7 @@ def test_a_rebalance_is_a_sentence_unless_it_is_a_part_of_another_one() -> None:
 def story(*events: Any) -> list[str]:
     """The sentences of these events of one group."""
     narrator = Narrator()
-    return [sentence for event in events if (sentence := narrator.tell_event(event, "g"))]
+    return [sentence for event in events if (sentence := narrator.narrate_event(event, "g"))]
 
 
 def member_joined(name: str) -> MemberJoined:
@@ -290,11 +290,11 @@ def test_an_adoption_and_a_release_are_two_sentences_each() -> None:
 
 def test_members_that_join_after_a_move_that_a_kill_has_cut_short_are_told() -> None:
     narrator = Narrator()
-    narrator.tell_event(AdoptionStarted(members=1), "g")
-    narrator.tell_event(
+    narrator.narrate_event(AdoptionStarted(members=1), "g")
+    narrator.narrate_event(
         GatewayStarted(version="1", bootstrap="h:1", cluster_id=None, brokers=()), None
     )
-    assert narrator.tell_event(member_joined("a"), "g") == "a joined with the classic protocol"
+    assert narrator.narrate_event(member_joined("a"), "g") == "a joined with the classic protocol"
 
 
 def test_a_command_that_sets_configs_of_its_own_is_one_sentence() -> None:
@@ -317,23 +317,23 @@ def test_what_is_remembered_of_groups_has_a_bound(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sentences, "MOVES_MAX", 1)
     narrator = Narrator()
     for group_id in ("g", "h"):
-        narrator.tell_event(AdoptionStarted(members=1), group_id)
-        narrator.tell_event(GroupConfigsAltered(overrides={"a": 1}), group_id)
-    assert narrator.tell_event(member_joined("a"), "g")
-    assert not narrator.tell_event(member_joined("a"), "h")
-    assert narrator.tell_event(GroupConfigsAltered(overrides={"a": 1}), "g")
+        narrator.narrate_event(AdoptionStarted(members=1), group_id)
+        narrator.narrate_event(GroupConfigsAltered(overrides={"a": 1}), group_id)
+    assert narrator.narrate_event(member_joined("a"), "g")
+    assert not narrator.narrate_event(member_joined("a"), "h")
+    assert narrator.narrate_event(GroupConfigsAltered(overrides={"a": 1}), "g")
 
 
 def test_details_cost_nothing_but_their_names() -> None:
     """Most events are details."""
     grant = PartitionsAssigned(member_id="m", member_epoch=1, partitions={"t": (0,)})
-    assert Narrator().tell_event(grant, "g") == ""
+    assert Narrator().narrate_event(grant, "g") == ""
 
 
 def test_a_sentence_follows_from_the_json_line_alone() -> None:
     """Without the fields that have their default."""
     fields = json.loads(json.dumps(step().fields))
-    assert Narrator().tell("step_ended", "g", fields) == Narrator().tell_event(step(), "g")
+    assert Narrator().narrate("step_ended", "g", fields) == Narrator().narrate_event(step(), "g")
 
 
 def test_members_that_are_removed_at_one_time_are_told_together() -> None:
@@ -341,11 +341,11 @@ def test_members_that_are_removed_at_one_time_are_told_together() -> None:
     between. A log cannot take a line back, so it has a sentence for each member."""
     narrator = Narrator()
     for name in "abcde":
-        narrator.tell_event(member_joined(name), "g", 1)
+        narrator.narrate_event(member_joined(name), "g", 1)
 
     def expire(name: str, at_ms: int | None) -> tuple[str, bool]:
         event = MemberFenced(member_id=f"{name}-1", cause=RemovalCause.SESSION_EXPIRED)
-        return narrator.tell_event(event, "g", at_ms), narrator.has_joined
+        return narrator.narrate_event(event, "g", at_ms), narrator.has_joined
 
     alone = "was removed: it sent no heartbeat within its session"
     together = "were removed: they sent no heartbeat within their sessions"
@@ -353,7 +353,7 @@ def test_members_that_are_removed_at_one_time_are_told_together() -> None:
     assert expire("b", 7) == (f"a, b {together}", True)
     assert [expire(name, 7) for name in "cd"][1] == (f"a, b, c, and 1 more {together}", True)
     assert expire("e", 8) == (f"e {alone}", False)
-    narrator.tell_event(member_joined("f"), "g", 8)
+    narrator.narrate_event(member_joined("f"), "g", 8)
     assert expire("a", 8) == (f"a {alone}", False)
     assert expire("b", None) == (f"b {alone}", False)
 
@@ -384,4 +384,4 @@ def test_each_warning_says_what_to_do_next() -> None:
     levels = {event.name for event in EVENTS.values() if event.level in ("warning", "error")}
     assert {event.name for event in SEVERE} == levels
     for event in SEVERE:
-        assert NEXT.search(Narrator().tell_event(event, "g")), event.name
+        assert NEXT.search(Narrator().narrate_event(event, "g")), event.name

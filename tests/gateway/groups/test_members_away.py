@@ -31,7 +31,7 @@ class Watched:
         self.group.given_consumer_group(given_native("n1"), given_native("n2"), given_classic("c1"))
         self.away = MembersAway(lambda _group_id: self.group.engine.state)
 
-    def tell(self, event: GatewayEvent) -> None:
+    def emit(self, event: GatewayEvent) -> None:
         """Let an event happen."""
         self.away.observe(enveloped(event, group_id="g", at_ms=GONE_MS))
 
@@ -43,7 +43,7 @@ class Watched:
 def test_a_native_member_that_was_removed_lately_counts() -> None:
     """For some minutes. Others of the same client show that it is back."""
     watched = Watched()
-    watched.tell(member_fenced("n1"))
+    watched.emit(member_fenced("n1"))
     assert watched.count() == 0  # n2 has its client id and host
     watched.group = GroupScript()
     assert watched.count(AWAY_MAX_MS) == 1
@@ -54,7 +54,7 @@ def test_a_native_member_that_was_removed_lately_counts() -> None:
 def test_another_process_goes_on_with_those_that_are_away() -> None:
     """For as long as this one would have. It forgets them itself."""
     watched, next_one = Watched(), Watched()
-    watched.tell(member_fenced("n1"))
+    watched.emit(member_fenced("n1"))
     next_one.group = watched.group = GroupScript()
     assert watched.away.hand_over(lambda group_id: group_id == "another") is None
     handed_over = watched.away.hand_over(lambda group_id: group_id == "g")
@@ -69,9 +69,9 @@ def test_another_process_goes_on_with_those_that_are_away() -> None:
 def test_one_that_left_counts_too_and_a_classic_one_does_not() -> None:
     """A restart is under way, perhaps."""
     watched = Watched()
-    watched.tell(MemberLeft(member_id="n2", cause=RemovalCause.LEFT))
-    watched.tell(member_fenced("c1"))
-    watched.tell(member_fenced("unknown"))
+    watched.emit(MemberLeft(member_id="n2", cause=RemovalCause.LEFT))
+    watched.emit(member_fenced("c1"))
+    watched.emit(member_fenced("unknown"))
     watched.group = GroupScript()
     assert watched.count() == 1
 
@@ -79,8 +79,8 @@ def test_one_that_left_counts_too_and_a_classic_one_does_not() -> None:
 def test_what_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(members_away, "DEPARTURES_MAX", 1)
     watched = Watched()
-    watched.tell(member_fenced("n1"))
-    watched.tell(member_fenced("n2"))
+    watched.emit(member_fenced("n1"))
+    watched.emit(member_fenced("n2"))
     watched.group = GroupScript()
     assert watched.count() == 1
 

@@ -43,7 +43,7 @@ def write(journal: FleetJournal, group_id: str) -> None:
 
 def host(journal: FleetJournal, group_id: str) -> None:
     """Begin to host a group."""
-    journal.tell(HostingStarted(reason="r"), group_id)
+    journal.emit(HostingStarted(reason="r"), group_id)
 
 
 def test_lines_of_a_taken_shard_have_its_run(journal: FleetJournal, tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def test_what_is_told_too_late_about_a_shard_that_was_given_up_has_no_line(
     host(journal, TAKEN)
     journal.give_up(SHARD, groups=1, took_ms=3)
     before = len(lines(tmp_path))
-    journal.tell(LEFT, TAKEN)
+    journal.emit(LEFT, TAKEN)
     assert len(lines(tmp_path)) == before
-    journal.tell(LEFT, OWN)
+    journal.emit(LEFT, OWN)
     journal.begin_run(9, (SHARD,), ShardsTaken(shards=(SHARD,)))
     host(journal, TAKEN)
     assert [(line.group_id, line.run) for line in lines(tmp_path)[before:]] == [
@@ -143,7 +143,7 @@ def test_the_end_of_the_process_ends_all_runs(journal: FleetJournal, tmp_path: P
     for group_id in (OWN, TAKEN):
         host(journal, group_id)
     journal.end_hostings()
-    journal.tell(GatewayEnded())
+    journal.emit(GatewayEnded())
     ends = [(line.group_id, line.event, line.run) for line in lines(tmp_path)[3:]]
     assert ends == [
         (OWN, "hosting_ended", 4),

@@ -85,9 +85,9 @@ def test_events_beyond_a_share_leave_no_gap(
     with closing(LineFiles(tmp_path)) as files, capture_logs() as lines:
         writer = Journal("log", Sinks(files=files), now_ms=lambda: 5)
         for _ in range(10):
-            writer.tell(LEFT, "a", GREEDY)
-        writer.tell(LEFT, "b", OTHER)
-        writer.tell(LEFT, "b")
+            writer.emit(LEFT, "a", GREEDY)
+        writer.emit(LEFT, "b", OTHER)
+        writer.emit(LEFT, "b")
         for envelopes in writer.stamp_batch([DecisionEvents((LEFT,), 6)], "a"):
             writer.pass_on(envelopes)
     (path,) = tmp_path.glob(PATTERN)
@@ -216,7 +216,7 @@ def test_a_report_misses_nothing_while_both_kinds_of_files_are_kept(churn: Churn
     for _ in range(20):
         churn.leave("loop", GREEDY)
         churn.leave("quiet", OTHER)
-        churn.journal.tell(LEFT, "loop")
+        churn.journal.emit(LEFT, "loop")
     paths = sorted(churn.folder.glob(PATTERN), reverse=True)
     tables = folded(*(line for path in paths for line in path.read_text().splitlines()))
     assert len(paths_of(churn.folder, SERIES[1])) > 1
@@ -237,7 +237,7 @@ def test_events_without_a_record_stay_in_the_usual_files(churn: Churn) -> None:
     """Their sequence is that of the process, whose gaps would concern all groups."""
     for _ in range(30):
         churn.leave("loop", GREEDY)
-    churn.journal.tell(LEFT, "loop")
+    churn.journal.emit(LEFT, "loop")
     last = max(paths_of(churn.folder, SERIES[0]))
     assert read_line(last.read_bytes().splitlines()[-1]).process_id is not None
 

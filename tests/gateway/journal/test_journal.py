@@ -59,11 +59,11 @@ def test_a_group_has_its_own_sequence(tmp_path: Path, files: LineFiles) -> None:
         batch = journal.stamp_batch(
             [DecisionEvents((epoch_bumped(1), LEFT), 5), DecisionEvents((), 6)], group_id
         )
-        journal.tell(GatewayEnded())
+        journal.emit(GatewayEnded())
         assert [len(envelopes) for envelopes in batch] == [2, 0]
         for envelopes in batch:
             journal.pass_on(envelopes)
-    journal.tell(LEFT, "a")
+    journal.emit(LEFT, "a")
     lines = lines_in(tmp_path)
     assert [e.sequence for e in lines if e.group_id == "a" and e.process_id is None] == [1, 2, 3, 4]
     assert [e.sequence for e in lines if e.group_id == "b"] == [1, 2]
@@ -151,7 +151,7 @@ def test_a_forgotten_group_begins_another_sequence(tmp_path: Path, files: LineFi
         journal.forget("a")
         journal.forget("a")
         assert not journal.has_told("a")
-        journal.tell(LEFT, "a")
+        journal.emit(LEFT, "a")
     assert [(line.began_ms, line.after, line.sequence) for line in lines_in(tmp_path)] == [
         *((5, None, 1), (5, None, 2), (6, 0, 1)),
         *((6, None, 1), (6, None, 2), (6, 0, 2)),
@@ -183,7 +183,7 @@ def test_a_sequence_of_an_older_groupferry_goes_on(tmp_path: Path, files: LineFi
     journal = Journal("log", Sinks(files=files), recall={"a": last}.get)
     (envelopes,) = journal.stamp_batch([DecisionEvents((LEFT,), 9)], "a")
     journal.pass_on(envelopes)
-    journal.tell(LEFT, "a")
+    journal.emit(LEFT, "a")
     assert [(line.began_ms, line.after) for line in lines_in(tmp_path)] == [(None, None), (None, 8)]
     last = last_events([envelopes])
     assert last is not None
@@ -196,7 +196,7 @@ def test_a_group_continues_its_sequence_with_its_first_event(
     """The gateway serves before it has read the events of all groups."""
     last = last_events(Journal("log").stamp_batch([DecisionEvents((LEFT,), 5)], "a"))
     journal = Journal("log", Sinks(files=files), recall={"a": last}.get)
-    journal.tell(LEFT, "a")
+    journal.emit(LEFT, "a")
     assert [(line.began_ms, line.after) for line in lines_in(tmp_path)] == [(5, None), (5, 1)]
 
 
@@ -207,7 +207,7 @@ def test_a_log_that_cannot_be_read_holds_up_no_event(tmp_path: Path, files: Line
         raise StateLogError("it is still being read")
 
     journal = Journal("log", Sinks(files=files), recall=recall)
-    journal.tell(LEFT, "a")
+    journal.emit(LEFT, "a")
     assert [line.after for line in lines_in(tmp_path)] == [0]
     with pytest.raises(StateLogError):
         journal.take_up("a")
@@ -231,8 +231,8 @@ def test_the_topic_gets_every_line_of_the_files(tmp_path: Path, files: LineFiles
     sinks = Sinks(files=files, topic=topic)
     journal = Journal("log", sinks, recall={"a": last}.get)
     journal.take_up("a")
-    journal.tell(LEFT, "b")
-    journal.tell(GatewayEnded())
+    journal.emit(LEFT, "b")
+    journal.emit(GatewayEnded())
     (file,) = tmp_path.glob(PATTERN)
     assert [line for line, _ in topic.sent] == file.read_text().splitlines()
     assert [group_id for _, group_id in topic.sent] == ["a", "a", "b", None]
@@ -241,13 +241,13 @@ def test_the_topic_gets_every_line_of_the_files(tmp_path: Path, files: LineFiles
 def test_each_line_names_its_hosting(tmp_path: Path, files: LineFiles) -> None:
     """A later hosting has a greater number, in a later run as well. Without one there is none."""
     journal = Journal("log", Sinks(files=files), run=7, cluster_id="cluster")
-    journal.tell(LEFT, "a")
+    journal.emit(LEFT, "a")
     for group_id in ("a", "b", "a"):
-        journal.tell(HostingStarted(reason=""), group_id)
+        journal.emit(HostingStarted(reason=""), group_id)
         (envelopes,) = journal.stamp_batch([DecisionEvents((epoch_bumped(1),), 5)], group_id)
         journal.pass_on(envelopes)
-        journal.tell(HostingEnded(cause="forgotten"), group_id)
-    journal.tell(LEFT, "a")
+        journal.emit(HostingEnded(cause="forgotten"), group_id)
+    journal.emit(LEFT, "a")
     lines = lines_in(tmp_path)
     assert [line.hosting for line in lines] == [None, 1, 1, 1, 2, 2, 2, 3, 3, 3, None]
     assert {(line.version, line.run, line.cluster_id) for line in lines} == {(2, 7, "cluster")}
@@ -257,8 +257,8 @@ def test_a_normal_exit_ends_all_hostings(tmp_path: Path, files: LineFiles) -> No
     """A process that is killed ends none."""
     journal = Journal("log", Sinks(files=files))
     for group_id in ("a", "b", "c"):
-        journal.tell(HostingStarted(reason=""), group_id)
-    journal.tell(HostingEnded(cause="released"), "b")
+        journal.emit(HostingStarted(reason=""), group_id)
+    journal.emit(HostingEnded(cause="released"), "b")
     journal.end_hostings()
     ended = [line for line in lines_in(tmp_path) if isinstance(line.fields, HostingEnded)]
     assert [(line.group_id, line.fields.fields["cause"]) for line in ended] == [
@@ -276,17 +276,17 @@ def test_a_file_states_a_group_before_its_first_line(
     loaded = GroupLoaded(kind="classic", state="Stable", group_epoch=1, members=())
     journal.snapshot_of = lambda _group_id: loaded
     for group_id in ("a", "b", "quiet"):
-        journal.tell(HostingStarted(reason=""), group_id)
-        journal.tell(loaded, group_id)
-    journal.tell(LEFT, "a")
+        journal.emit(HostingStarted(reason=""), group_id)
+        journal.emit(loaded, group_id)
+    journal.emit(LEFT, "a")
     monkeypatch.setattr(line_files, "FILE_BYTES_MAX", 1)
     (envelopes,) = journal.stamp_batch([DecisionEvents((epoch_bumped(1),), 5)], "a")
     journal.pass_on(envelopes)
     monkeypatch.undo()
-    journal.tell(LEFT, "a")
-    journal.tell(LEFT, "b")
-    journal.tell(HostingEnded(cause="forgotten"), "b")
-    journal.tell(LEFT, "b")
+    journal.emit(LEFT, "a")
+    journal.emit(LEFT, "b")
+    journal.emit(HostingEnded(cause="forgotten"), "b")
+    journal.emit(LEFT, "b")
     first, *later = sorted(tmp_path.glob(PATTERN))
     assert len(first.read_bytes().splitlines()) == 7
     lines = [read_line(line) for path in later for line in path.read_bytes().splitlines()]
@@ -313,9 +313,9 @@ def test_lines_while_a_first_batch_is_on_its_way_belong_to_its_sequence(
     journal = Journal("log", Sinks(files=files), now_ms=lambda: next(times_ms))
     journal.stamp_batch([DecisionEvents((LEFT,), 5)], "g")
     journal.drop_batch("g")
-    journal.tell(HostingEnded(cause="forgotten"), "g")
+    journal.emit(HostingEnded(cause="forgotten"), "g")
     (batch,) = journal.stamp_batch([DecisionEvents((LEFT,), 7)], "g")
-    journal.tell(HostingStarted(reason="r"), "g")
+    journal.emit(HostingStarted(reason="r"), "g")
     journal.pass_on(batch)
     began = [(line.event, line.began_ms, line.sequence) for line in lines_in(tmp_path)]
     assert began == [("hosting_ended", 50, 1), ("hosting_started", 50, 2), ("member_left", 50, 1)]
@@ -327,7 +327,7 @@ def test_a_sequence_does_not_begin_before_lines_that_came_first(
     """Its first batch may have waited for the anchor since an earlier moment. A reader would place
     those lines behind the whole sequence."""
     journal = Journal("log", Sinks(files=files), now_ms=lambda: 60)
-    journal.tell(HostingStarted(reason="r"), "g")
+    journal.emit(HostingStarted(reason="r"), "g")
     for batch in journal.stamp_batch([DecisionEvents((LEFT,), 5)], "g"):
         journal.pass_on(batch)
     assert [line.began_ms for line in lines_in(tmp_path)] == [60, 60]

@@ -47,9 +47,9 @@ def tell_in_new_file(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(line_files, "FILE_BYTES_MAX", 1)
-        journal.tell(*events[0])
+        journal.emit(*events[0])
     for event, group_id in events[1:]:
-        journal.tell(event, group_id)
+        journal.emit(event, group_id)
 
 
 def test_a_file_states_a_forwarded_group_before_its_first_line(
@@ -57,7 +57,7 @@ def test_a_file_states_a_forwarded_group_before_its_first_line(
 ) -> None:
     """What it had before is no longer needed once the cluster has it."""
     for group_id in ("a", "b", "quiet"):
-        journal.tell(FORWARDED, group_id)
+        journal.emit(FORWARDED, group_id)
     events = [
         (LEFT, "a"),
         (HostingStarted(reason=""), "b"),
@@ -82,8 +82,8 @@ def test_a_bounded_number_of_forwarded_groups_is_remembered(
     tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stated_groups, "FORWARDED_MAX", 1)
-    journal.tell(FORWARDED, "a")
-    journal.tell(FORWARDED, "b")
+    journal.emit(FORWARDED, "a")
+    journal.emit(FORWARDED, "b")
     tell_in_new_file(journal, monkeypatch, [(LEFT, "a"), (LEFT, "b")])
     _first, *later = lines_of(tmp_path, SERIES[0])
     lines = [line for file in later for line in file]
@@ -95,8 +95,8 @@ def test_a_file_of_the_overflow_needs_no_older_one(
     tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The group is stated in the usual files, at the number that the overflow has reached."""
-    journal.tell(HostingStarted(reason=""), "a")
-    journal.tell(LOADED, "a")
+    journal.emit(HostingStarted(reason=""), "a")
+    journal.emit(LOADED, "a")
     write_batch(journal, "a", epoch_bumped(1))
     journal._overflowing.add("a")
     for epoch in (2, 3):

@@ -66,7 +66,7 @@ def test_a_restart_without_activity_writes_nothing(
             envelopes, in_log[f"g{number}"] = batch_of(journal, f"g{number}", 5)
             journal.pass_on(envelopes)
         for _ in range(50):
-            journal.tell(GatewayEnded())
+            journal.emit(GatewayEnded())
     before = text_of(tmp_path)
     with closing(LineFiles(tmp_path)) as files:
         journal = Journal("log", Sinks(files=files), recall=in_log.get)

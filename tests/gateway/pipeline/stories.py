@@ -93,7 +93,7 @@ class Story:
         self._version = 2
         self._topic_ids: dict[str, str] = {}
 
-    def tell(self, sentence: str) -> None:
+    def emit(self, sentence: str) -> None:
         """Write the lines of one sentence."""
         at, *words = sentence.split()
         if at == "show":
@@ -386,7 +386,7 @@ def played(text: str) -> Story:
     for sentence in text.splitlines():
         words = sentence.partition("#")[0]
         if words.strip():
-            story.tell(words)
+            story.emit(words)
     return story
 
 

@@ -31,9 +31,9 @@ from tests.support.event_writer import GROUP, START_MS, EventWriter, without
 def test_an_event_is_parsed_with_its_fields() -> None:
     """Objects are included."""
     writer = EventWriter()
-    writer.tell(1, GroupCreated(kind="classic"))
+    writer.emit(1, GroupCreated(kind="classic"))
     assigned = PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)})
-    writer.tell(2, assigned)
+    writer.emit(2, assigned)
     writer.beside(3, COMMITTED)
     (created, _), (given, _), (commit, problem) = map(parse, writer.lines)
     assert created is not None
@@ -57,7 +57,7 @@ def test_a_line_is_the_same_however_it_is_written() -> None:
     """What a gateway writes is read at once; other JSON, as by a tool that passes lines on, part by
     part."""
     writer = EventWriter()
-    writer.tell(1, PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)}))
+    writer.emit(1, PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)}))
     writer.beside(2, COMMITTED, SEEN, LEFT, CONVERTED, MOVED)
     for text in writer.lines:
         (line, problem), (other, _) = parse(text, 0), parse(json.dumps(json.loads(text)))
@@ -89,7 +89,7 @@ def test_what_is_odd_in_a_line_of_a_gateway_is_seen(old: str, new: str, problem:
 
 def told(**changes: Any) -> str:
     writer = EventWriter()
-    writer.tell(1, PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)}))
+    writer.emit(1, PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)}))
     return json.dumps({**json.loads(writer.lines[0]), **changes})
 
 
@@ -230,7 +230,7 @@ def test_a_line_with_several_events_is_invalid() -> None:
 def test_a_line_that_spark_would_cut_is_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quick verdict therefore agrees with a report about it."""
     writer = EventWriter()
-    writer.tell(1, GroupCreated(kind="classic"))
+    writer.emit(1, GroupCreated(kind="classic"))
     (text,) = writer.lines
     monkeypatch.setattr(lines, "LINE_BYTES_MAX", len(text))
     assert parse(text)[1] is None

@@ -71,7 +71,7 @@ def committed(offset: int) -> OffsetsCommitted:
 def changed(event: GatewayEvent, at_ms: int = START_MS, **changes: Any) -> str:
     """The event's line with other content."""
     writer = EventWriter(group_id="bad")
-    writer.tell(1, event)
+    writer.emit(1, event)
     line = json.loads(writer.lines[0])
     return json.dumps({**line, "at_ms": at_ms, "fields": {**line["fields"], **changes}})
 
@@ -96,18 +96,18 @@ BAD = (
 
 def hostile(writer: EventWriter) -> None:
     """Valid events with the largest numbers and the strangest names."""
-    writer.tell(
+    writer.emit(
         0, GroupCreated(kind="classic"), joins(HOSTILE), joins(""), joins("m", instance_id="")
     )
-    writer.tell(1, assigned(-LAST - 1, LAST), assigned(0, 0), assigned(1, topic=""))
+    writer.emit(1, assigned(-LAST - 1, LAST), assigned(0, 0), assigned(1, topic=""))
     writer.beside(2, committed(-LAST - 1), committed(LAST), committed(0))
     released = GrantEnded(
         cause="revoked", member_id=HOSTILE, member_epoch=-1, partitions={HOSTILE: (1,)}
     )
-    writer.tell(3, released)
-    writer.tell(3, joins(NAME), assigned(7, member_id=NAME, topic=NAME))
+    writer.emit(3, released)
+    writer.emit(3, joins(NAME), assigned(7, member_id=NAME, topic=NAME))
     writer.lose(LAST - 20)
-    writer.tell(4, TopicsDeleted(topics=("", "t", "t")))
+    writer.emit(4, TopicsDeleted(topics=("", "t", "t")))
 
 
 def test_no_line_stops_a_fold() -> None:

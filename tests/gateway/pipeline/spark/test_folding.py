@@ -12,7 +12,7 @@ KEY = ItemKey(GROUP, "orders")
 def test_the_items_of_a_group_may_be_read_again() -> None:
     writer = EventWriter()
     for number in range(801):
-        writer.tell(number, GroupCreated(kind="classic"))
+        writer.emit(number, GroupCreated(kind="classic"))
     lines = list(enumerate(writer.lines))
     rows = [pack(KEY, lines[first : first + 100]) for first in range(0, len(lines), 100)]
     packed = PackedItems(rows)

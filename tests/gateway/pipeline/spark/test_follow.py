@@ -76,7 +76,7 @@ def history(seed: int, group_id: str) -> list[str]:
     """The lines of a simulated group."""
     writer = EventWriter(process_id=f"of {group_id}", group_id=group_id)
     for step in simulated(seed)[:STEPS]:
-        (writer.tell if step.is_durable else writer.beside)(step.at_ms / 1000, *step.events)
+        (writer.emit if step.is_durable else writer.beside)(step.at_ms / 1000, *step.events)
     return writer.lines
 
 

@@ -293,17 +293,17 @@ def test_repeats_of_deleted_lines_change_nothing(where: str, tmp_path: Path) -> 
     stream = Following(Folder(f"{tmp_path}"), top=1, keep_days=2)
     story, count = Story(), 0
     for sentence in ("0 start", "0 host 5", "0 create", "1 grant b t-0"):
-        story.tell(sentence)
+        story.emit(sentence)
     for day in range(5):
         at_s = day * DAY_S
         if where == "few lines" and day == 1:
-            story.tell("- group other")
-        story.tell(f"{at_s + 1} load b:t-0")
-        story.tell(f"{at_s + 60} end b t-0 left")
-        story.tell(f"{at_s + 61} grant b t-0")
-        story.tell(f"{at_s + 62} commit b t-0={day + 1}")
+            story.emit("- group other")
+        story.emit(f"{at_s + 1} load b:t-0")
+        story.emit(f"{at_s + 60} end b t-0 left")
+        story.emit(f"{at_s + 61} grant b t-0")
+        story.emit(f"{at_s + 62} commit b t-0={day + 1}")
         if where == "several logs":
-            story.tell(f"{at_s + 63} @h fetch x t-0={day + 1}")
+            story.emit(f"{at_s + 63} @h fetch x t-0={day + 1}")
         stream.take_in([SourceLine("f", "", line) for line in story.lines[count:]], {})
         count = len(story.lines)
     before = stream.summary()
@@ -317,12 +317,12 @@ def test_old_lines_are_deleted(tmp_path: Path) -> None:
     with what the group has."""
     stream = Following(Folder(f"{tmp_path}"), top=1, keep_days=2)
     story, count = Story(), 0
-    story.tell("0 start")
+    story.emit("0 start")
     for day in range(5):
-        story.tell(f"{day * DAY_S + 1} load a:t-0")
+        story.emit(f"{day * DAY_S + 1} load a:t-0")
         for minute in range(10):
             offset = 100 * day + minute + 1
-            story.tell(f"{day * DAY_S + 60 * minute + 60} commit a t-0={offset}")
+            story.emit(f"{day * DAY_S + 60 * minute + 60} commit a t-0={offset}")
         stream.take_in([SourceLine("f", "", line) for line in story.lines[count:]], {})
         count = len(story.lines)
     (items,) = stream._stored_items(Subject(GROUP, "orders")).values()

@@ -36,8 +36,8 @@ def test_a_row_has_the_next_lines_of_one_group(monkeypatch: pytest.MonkeyPatch) 
     """Lines wait for others of their group until there are enough of them, or of all."""
     one, other = EventWriter(group_id="one"), EventWriter(group_id="other")
     for second in range(10):
-        one.tell(second, GroupCreated(kind="classic"))
-        other.tell(second, GroupCreated(kind="classic"))
+        one.emit(second, GroupCreated(kind="classic"))
+        other.emit(second, GroupCreated(kind="classic"))
     mixed = [line for pair in zip(one.lines, other.lines, strict=True) for line in pair]
     assert parsed_rows(mixed) == [one.lines, other.lines]
     monkeypatch.setattr(packing, "_ITEMS_MAX", 8)

@@ -72,7 +72,7 @@ def scene(secure_kafka: SecureKafka) -> Iterator[Scene]:
         [Rule(each, ResourceType.TOPIC, topic, AclOperation.READ) for each in (READER, "alice")]
     )
     writer = EventWriter()
-    writer.tell(1, GroupCreated(kind="classic"))
+    writer.emit(1, GroupCreated(kind="classic"))
     host, port = secure_kafka.plain
     producer = Producer({"bootstrap.servers": f"{host}:{port}"})
     for line in writer.lines:
