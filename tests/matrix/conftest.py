@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.matrix.matrix_table import Note, write_result
+from tests.matrix.matrix_table import RecordResult, write_result
 from tests.support.matrix import Result, Roll
 
 
@@ -42,7 +42,7 @@ def _clients_of_the_roll(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def record(request: pytest.FixtureRequest) -> Note:
+def record_result(request: pytest.FixtureRequest) -> RecordResult:
     """Stores a result in the full run."""
     return write_result if is_full_run(request.config) else _forget
 

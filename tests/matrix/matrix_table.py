@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.support.matrix import ROLLS, Result, Roll
 
-Note = Callable[[Roll, Result], None]
+RecordResult = Callable[[Roll, Result], None]
 """Receives the result of a roll."""
 
 RESULTS = Path(__file__).parent.parent / "matrix.json"

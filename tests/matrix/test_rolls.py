@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gateway.demo.group_view import Protocol
-from tests.matrix.matrix_table import Note
+from tests.matrix.matrix_table import RecordResult
 from tests.support.group_stage import GroupStage, on_kafka, open_group
 from tests.support.installs import INSTALL_LIMIT_S
 from tests.support.kafka_broker import KafkaCluster
@@ -59,7 +59,7 @@ async def settle(group: GroupStage, protocol: Protocol) -> None:
 
 @pytest.mark.parametrize("roll", params())
 async def test_a_client_rolls_up_and_down(
-    roll: Roll, kafka: KafkaCluster, tmp_path: Path, note: Note
+    roll: Roll, kafka: KafkaCluster, tmp_path: Path, record_result: RecordResult
 ) -> None:
     """Two members of one client and one of another restart one by one, the leader first (scenario
     71). A client that commits before it revokes gets no record twice. A client without such a
@@ -67,9 +67,9 @@ async def test_a_client_rolls_up_and_down(
     was refused because the next generation had begun, as in Kafka: some clients then give up their
     partitions as lost."""
     if kafka.release != LAST_CLASSIC:
-        note = _leave_out
+        record_result = _leave_out
     if roll.fails:
-        note(roll, result_of(roll))
+        record_result(roll, result_of(roll))
     classic = {"a": roll.classic, "partner": roll.partner, "b": roll.classic}
     native = {"a": roll.native, "partner": NATIVE, "b": roll.native}
     async with open_group(tmp_path, CLIENT_SIDE, open_upstream=on_kafka(kafka)) as group:
@@ -88,4 +88,4 @@ async def test_a_client_rolls_up_and_down(
         promise(group.ledger.held_after_fencing() == set(), group.troubles)
         was_refused = any(": commit: " in trouble for trouble in group.troubles)
         assert again <= (AGAIN_MAX if was_refused else roll.again_max), group.troubles
-    note(roll, result_of(roll, produced, again))
+    record_result(roll, result_of(roll, produced, again))
