@@ -13,7 +13,7 @@ from tests.support.admin import HOST, admin_stage
 from tests.support.installs import installed, run
 
 PACKAGE = "schemathesis==4.32.5"
-EXAMPLES = 30
+EXAMPLES = 15
 """The examples of each operation."""
 LIMIT_S = 240.0
 CHECKS = (
