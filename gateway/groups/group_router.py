@@ -123,6 +123,10 @@ class GroupRouter:
         for described_id in self._rules.watched.take_described():
             self.on_watched(described_id)
 
+    def record_relayed_commit(self, group_id: str, call: Commits) -> None:
+        """Learn from commits that go to the cluster."""
+        self._rules.watched.record_commit(group_id, call)
+
     def _may_adopt(self, group_id: str, answer: Struct) -> bool:
         """Whether this answer may be a reason to adopt the group."""
         routing = self._drivers.get_routing(group_id)

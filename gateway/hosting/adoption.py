@@ -214,6 +214,8 @@ class Adopting(Moving):
             routing.adopt(now_ms, self.anchor_ids.generation)
             parts.engine.report_snapshot(are_topics_known=False)
             parts.emit(group_events.GroupAdopted(held_ms=self.held_ms))
+            if (watched := parts.rules.watched.group(parts.group_id)) is not None:
+                parts.committed_on.take_over(watched.committed_on)
             parts.rules.watched.forget(parts.group_id)
         elif self._has_held:
             # A late request of the anchor may still have taken the group.

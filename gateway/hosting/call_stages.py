@@ -101,7 +101,11 @@ class CallStages:
         self._held_joins: dict[str, Call] = {}
         """The newest join that waits for the end of a move, of each member or instance."""
         self._commits = CommitsInFlight(
-            parts.engine, parts.anchor, self.member_ids, can_anchor=parts.rules.can_anchor
+            parts.engine,
+            parts.anchor,
+            parts.committed_on,
+            self.member_ids,
+            can_anchor=parts.rules.can_anchor,
         )
         self._parts = parts
         self._engine, self._anchor = parts.engine, parts.anchor

@@ -51,21 +51,20 @@ class CommitsInFlight:
         self,
         engine: LoggedEngine,
         anchor: Anchor,
+        newest: NewestConnections,
         members: Callable[[], Collection[str]],
         *,
         can_anchor: bool,
     ) -> None:
-        """`members`: the ids of the members that may commit. `can_anchor`: whether an anchor ends
-        strays, and not a timer of the engine."""
+        """`newest`: see `GroupParts.committed_on`. `members`: the ids of the members that may
+        commit. `can_anchor`: whether an anchor ends strays, and not a timer of the engine."""
         self._engine = engine
         self._members = members
         self._anchor = anchor
         self._can_anchor = can_anchor
         self._queues: dict[object, dict[Token, Commits]] = {}
         """The calls without an answer under each of their keys, the earliest first."""
-        self._newest = NewestConnections()
-        """The connections on which each member has committed, or has tried in vain behind an
-        earlier commit, or a former member has tried, or a native member has joined."""
+        self._newest = newest
         self.next_up: list[Commits] = []
         """Calls that may no longer have an earlier one to wait for."""
 

@@ -8,6 +8,8 @@ is None, and is learned at the member's next join.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from gateway.hosting.calls import Commits
+from gateway.hosting.newest_connections import NewestConnections
 from gateway.quotas.quota_cache import QuotaCache
 from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
@@ -102,6 +104,8 @@ class WatchedGroup:
     """Known only from a relayed JoinGroup answer of the generation."""
     members: Mapping[str, WatchedMember]
     """By member id."""
+    committed_on: NewestConnections = field(default_factory=NewestConnections)
+    """The connections on which the members have committed."""
 
 
 @dataclass(slots=True)
@@ -115,6 +119,7 @@ class _Watch:
     is_consumer: bool = False
     """Whether the cluster has converted the group to the new protocol, as far as known."""
     members: dict[str, WatchedMember] = field(default_factory=dict)
+    committed_on: NewestConnections = field(default_factory=NewestConnections)
     by_instance: dict[str, str] = field(default_factory=dict)
     """The member ids of static members."""
     size: int = 0
@@ -190,6 +195,7 @@ class WatchedGroups:
             protocol=watch.protocol,
             leader_id=watch.leader_id,
             members=dict(watch.members),
+            committed_on=watch.committed_on,
         )
 
     def forget(self, group_id: str) -> None:
@@ -220,6 +226,16 @@ class WatchedGroups:
                 case _:
                     pass
         self._end(group_id, watch, client.owner)
+
+    def record_commit(self, group_id: str, call: Commits) -> None:
+        """Commits go to the cluster. Once the group is adopted, one that comes later on an older
+        connection would take their offsets back (DEV D73)."""
+        watch = self._watches.get(group_id)
+        if watch is None or call.connection is None:
+            return
+        keys = [key for key in call.order_keys if key in watch.members]
+        if watch.committed_on.record(keys, call.connection, call.newest_connection):
+            watch.committed_on.forget_others(watch.members)
 
     def record_described(self, group: DescribedGroup) -> None:
         """The cluster has described a classic group with members."""

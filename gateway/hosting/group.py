@@ -81,14 +81,19 @@ class HostedGroup:
             effects=self._effects,
             end_commit=self.engine.end_commit,
         )
-        self.joined_on = NewestConnections()
-        """The connections on which members have joined. A classic client may commit on another."""
+        self.joined_on, self.committed_on = NewestConnections(), NewestConnections()
+        """The connections on which members have joined, and on which they have committed: a classic
+        client may do so on another."""
         self._loss_cause: HostingEndCause | None = None
         """Why the hosting ends as soon as no members are left here."""
         self._existed = False
         """Whether the group existed when its engine was last at rest."""
         parts = GroupParts(
-            routing=routing, engine=self.engine, anchor=self.anchor, joined_on=self.joined_on
+            routing=routing,
+            engine=self.engine,
+            anchor=self.anchor,
+            joined_on=self.joined_on,
+            committed_on=self.committed_on,
         )
         self.move = Move(parts)
         self.calls = CallStages(parts, self.move)

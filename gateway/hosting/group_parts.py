@@ -20,6 +20,10 @@ class GroupParts:
     engine: LoggedEngine
     anchor: Anchor
     joined_on: NewestConnections
+    committed_on: NewestConnections
+    """The connections on which each member has committed, also while the cluster had the group, or
+    has tried in vain behind an earlier commit, or a former member has tried, or a native member has
+    joined."""
 
     @property
     def effects(self) -> list[Effect]:

@@ -28,6 +28,10 @@ class NewestConnections:
             self._by_key[key] = number, max(number, newest)
         return has_unknown
 
+    def take_over(self, earlier: "NewestConnections") -> None:
+        """Also know what was recorded while the cluster had the group."""
+        self._by_key.update(earlier._by_key)
+
     def forget_others(self, members: Collection[str]) -> None:
         """Forget all but these members, if there are too many others."""
         if len(self._by_key) > 2 * max(1, len(members)):

@@ -179,6 +179,7 @@ class CommitApis:
             driver = self._groups.drivers.driver(group_id, requests[0].owner)
             answer = await driver.ask(sending.call, sending.do)
         if isinstance(answer, Forwarded):
+            self._groups.router.record_relayed_commit(group_id, sending.call)
             with self._groups.drivers.relaying(group_id, sending.call):
                 return [
                     await ask_cluster(request, message)

@@ -417,6 +417,8 @@ class Connection:
 
     def _relay_commits(self, call: Call) -> None:
         network, replies = self._network, dict[Ask, tuple[Reply, Applied | None]]()
+        assert isinstance(call, Commits)
+        self._process.rules.watched.record_commit(GROUP, call)
         asks = {ask.request.token: ask for ask in self._served}
         self._sent = sent = [
             network.commit_of(ask, None, self._owner.name, self._process.number, is_relayed=True)

@@ -42,4 +42,5 @@ def move_parts(group_id: str, gateway: Gateway, *stored: DurableRecord) -> MoveP
         engine=engine,
         anchor=group.anchor,
         joined_on=group.joined_on,
+        committed_on=group.committed_on,
     )

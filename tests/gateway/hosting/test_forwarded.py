@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from gateway.hosting import forwarded
+from gateway.hosting.answers import GroupApi
+from gateway.hosting.calls import Commits
 from gateway.hosting.forwarded import (
     BYTES_PER_GROUP_MAX,
     MEMBERS_MAX,
@@ -35,6 +37,7 @@ from kafka_codecs.leave_group import (
     MemberResponse,
 )
 from kafka_codecs.sync_group import SyncGroupAssignment, SyncGroupRequest, SyncGroupResponse
+from tests.support.hosted_scene import commit_of_client
 
 GROUP = "orders"
 LIBRDKAFKA = Client(
@@ -157,6 +160,11 @@ class Relay:
                 ),
             )
         )
+
+
+def commits_of(member_id: str, connection: int | None) -> Commits:
+    commit = commit_of_client(member_id, 3, {"foo": [0]})
+    return Commits(api=GroupApi.COMMIT, connection=connection, commits={commit.token: commit})
 
 
 @pytest.fixture
@@ -403,6 +411,19 @@ def test_all_groups_together_have_a_limit(on: Relay, monkeypatch: pytest.MonkeyP
     on.groups.forget("second")
     on.join("a", 1, group_id="first", metadata=bytes(1_000))
     assert on.groups.group("first")
+
+
+def test_the_connections_on_which_members_commit_are_known(on: Relay) -> None:
+    """A commit on an older one is late. Who is no member behind the gateway is not remembered."""
+    on.groups.record_commit(GROUP, commits_of("a", connection=7))
+    assert on.groups.group(GROUP) is None
+    on.join("b", 3)
+    for member_id in ("b", "stranger"):
+        on.groups.record_commit(GROUP, commits_of(member_id, connection=7))
+    on.groups.record_commit(GROUP, commits_of("b", connection=None))
+    assert on.group.committed_on.has_newer(("b",), 6)
+    assert not on.group.committed_on.has_newer(("b",), 7)
+    assert not on.group.committed_on.has_newer(("stranger",), 6)
 
 
 def test_a_heartbeat_does_not_touch_the_other_members(on: Relay) -> None:

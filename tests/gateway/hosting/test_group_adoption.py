@@ -3,6 +3,7 @@
 `test_adoption.py` has the steps themselves.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,13 +23,14 @@ from gateway.hosting.adoption import (
 )
 from gateway.hosting.answers import RefusalReason
 from gateway.hosting.call_stages import MEMBER_WAIT_MS
-from gateway.hosting.calls import LOST, Call, Forwarded, StoreCommits
+from gateway.hosting.calls import LOST, Abandoned, Call, Forwarded, StoreCommits
 from gateway.hosting.effects import Ask, Describe, Hold, Load, Look, Requester, Write
 from gateway.hosting.forwarded import Client, WatchedGroup
 from gateway.hosting.inputs import Damage, Done, Ending, Failed, MoveRequested, Relayed, Resumed
 from gateway.hosting.lookup_outcome import LiveMembers, LookupFailed
 from gateway.hosting.move import STILL_ENDING
 from gateway.hosting.move_requests import AdoptRequest
+from gateway.hosting.newest_connections import NewestConnections
 from gateway.hosting.states import AdoptionStage, AnchorPhase, ReleaseStage
 from gateway.hosting.states import AdoptionStage as Stage
 from gateway.quotas.shares import ShareRule
@@ -75,6 +77,7 @@ class Scene(HostedScene):
         self.found = DIRECT
         self.outside = False
         """Whether one of the members is beside the gateway."""
+        self.committed_on = NewestConnections()
         self.rules.watched.group = self.watched  # type: ignore[method-assign]
         self.hold(Describe, Hold, Ask)
         self.request = AdoptRequest()
@@ -83,7 +86,8 @@ class Scene(HostedScene):
         """What the gateway knows from what it has relayed."""
         assert group_id == GROUP
         latest = {"heartbeat_ms": self.now_ms, "joined_on": 2}
-        return watched(latest, {"heartbeat_ms": None} if self.outside else latest)
+        group = watched(latest, {"heartbeat_ms": None} if self.outside else latest)
+        return replace(group, committed_on=self.committed_on)
 
     def is_at(self, stage: AdoptionStage | None) -> bool:
         return self.stage is stage
@@ -205,6 +209,16 @@ def test_commits_that_waited_are_stored_under_the_ids_of_the_anchor(on: Scene) -
         (token, ANCHOR) for call in calls for token in call.commits
     ]
     assert not any(each.refused for call in calls for each in call.outcomes.values())
+
+
+def test_a_commit_that_waited_behind_a_relayed_one_takes_no_offset_back(on: Scene) -> None:
+    """It was sent before that one, on a connection that its client has given up (seed
+    2026120479)."""
+    on.committed_on.record((A,), 5)
+    on.to_end()
+    assert isinstance(on.commits((A, GENERATION, None), connection=4).answer, Abandoned)
+    assert not isinstance(on.commits((A, GENERATION, None), connection=5).answer, Abandoned)
+    assert not isinstance(on.commits((B, GENERATION, None), connection=4).answer, Abandoned)
 
 
 # -- before anything is held -----------------------------------------------------------------------

@@ -13,6 +13,7 @@ def test_lines_name_the_group_and_keep_their_order_with_events() -> None:
         engine=group.engine,
         anchor=group.anchor,
         joined_on=group.joined_on,
+        committed_on=group.committed_on,
     )
     parts.log("warning", "release_resumed", members=2)
     parts.emit(ReleaseStarted(members=2))

@@ -22,6 +22,15 @@ def test_a_connection_that_was_open_already_may_be_late() -> None:
     assert not newest.has_newer(["n"], 4)
 
 
+def test_what_was_recorded_while_the_cluster_had_the_group_counts_as_well() -> None:
+    earlier, newest = NewestConnections(), NewestConnections()
+    earlier.record(["m"], 3)
+    newest.record(["n"], 2)
+    newest.take_over(earlier)
+    assert newest.has_newer(["m"], 2)
+    assert newest.has_newer(["n"], 1)
+
+
 def test_former_members_are_forgotten() -> None:
     """Memory follows the members that are there."""
     newest = NewestConnections()
