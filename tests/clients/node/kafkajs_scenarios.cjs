@@ -213,7 +213,8 @@ const scenarios = [
     await read(await stage.member(), 10)
   },
   async function every_kind_of_acknowledgement(stage) {
-    for (const acks of [0, 1, -1]) await stage.send(10, { acks })
+    // With 1 first: no answer to 0 says that a broker does not lead a new partition yet.
+    for (const acks of [1, 0, -1]) await stage.send(10, { acks })
     await read(await stage.member(), 30)
   },
   async function several_topics_are_written_at_once(stage) {
