@@ -23,7 +23,7 @@ import trio
 from gateway.cluster.access import PLAIN_ACCESS, Access
 from gateway.cluster.errors import UpstreamClosed, UpstreamError, UpstreamRefused
 from gateway.cluster.sasl import Credentials
-from gateway.transport.sockets import Transport, close, receive_some, send_all
+from gateway.transport.sockets import Transport, close, limit_silence, receive_some, send_all
 from gateway.transport.tls import TlsSocket, begin_tls
 from kafka_codecs import WireError, decode, encode
 from kafka_codecs.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -42,6 +42,10 @@ Versions = Mapping[int, tuple[int, int]]
 
 CONNECT_TIMEOUT_S = 10
 REQUEST_TIMEOUT_S = 30
+SILENT_FOR_S, PROBE_AFTER_S = 10, 5
+"""How long a broker's machine may acknowledge nothing, and after how long without a packet it is
+asked whether it is there. Otherwise the clients of a gateway that is cut off from the cluster wait
+until their own requests time out, by default for 30 s."""
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 DECODED_AT_ONCE_BYTES_MAX = 64 * 1024
 """A larger answer, such as all topics of a large cluster, is decoded in a thread, because it may
@@ -323,6 +327,7 @@ async def _open_transport(host: str, port: int, access: Access) -> Transport:
     except UnicodeError:  # a broker may tell of any name
         raise OSError("no host can have this name") from None
     sock = socket.socket(fileno=stream.socket.detach())
+    limit_silence(sock, SILENT_FOR_S, PROBE_AFTER_S)
     if access.tls is None:
         return sock
     return await begin_tls(sock, access.tls.current, server_name=host)

@@ -38,7 +38,7 @@ from gateway.events.gateway_events import DrainFinished, DrainStarted
 from gateway.fleet.seated_member import SeatedMember
 from gateway.logs import write_to_log
 from gateway.transport.certificates import TlsContext
-from gateway.transport.sockets import Transport, close
+from gateway.transport.sockets import Transport, close, limit_silence
 from gateway.transport.tls import TlsSocket, begin_tls
 
 log = structlog.get_logger()
@@ -50,8 +50,6 @@ PLAIN_TEXT = (
 _TLS_HANDSHAKE = b"\x16"
 IDLE_LOOKS = 10
 """How many times to look for silent clients within the shortest limit."""
-TCP_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", None)
-"""Linux closes a connection whose peer has acknowledged nothing for this many milliseconds."""
 
 
 async def serve(
@@ -209,10 +207,7 @@ class _Clients:
         """Begin to serve one client."""
         try:
             client_host = sock.getpeername()[0]
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if TCP_USER_TIMEOUT is not None:
-                timeout_ms = round(self._surroundings.limits.idle_timeout_s * 1000)
-                sock.setsockopt(socket.IPPROTO_TCP, TCP_USER_TIMEOUT, timeout_ms)
+            limit_silence(sock, self._surroundings.limits.idle_timeout_s)
         except OSError:  # the client has gone already
             sock.close()
             return

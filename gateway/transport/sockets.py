@@ -7,6 +7,10 @@ import trio
 from gateway.transport.tls import TlsSocket
 
 RECEIVED_BYTES_MAX = 64 * 1024
+_USER_TIMEOUT = getattr(socket, "TCP_USER_TIMEOUT", None)
+"""Linux closes a connection whose peer has acknowledged nothing for this many milliseconds."""
+_PROBES = tuple(getattr(socket, name, None) for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"))
+PROBE_INTERVAL_S = 2
 
 
 class NullSink:
@@ -25,6 +29,19 @@ Transport = socket.socket | TlsSocket
 
 Sink = Transport | NullSink
 """Where bytes can be sent."""
+
+
+def limit_silence(sock: socket.socket, limit_s: float, probe_after_s: int | None = None) -> None:
+    """Have the system close the connection once the other machine has acknowledged nothing for
+    `limit_s`. It is asked whether it is there after `probe_after_s` without a packet, by default
+    when the system likes: in two hours. Raises OSError if the peer is gone."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if _USER_TIMEOUT is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, round(limit_s * 1000))
+    if probe_after_s is not None:
+        for option, after_s in zip(_PROBES, (probe_after_s, PROBE_INTERVAL_S), strict=True):
+            if option is not None:
+                sock.setsockopt(socket.IPPROTO_TCP, option, after_s)
 
 
 async def send_all(sock: Sink, data: bytes | bytearray | memoryview) -> None:

@@ -1,13 +1,21 @@
 """Bytes are sent and received without blocking anybody else."""
 
 import socket
+import sys
 from collections.abc import Iterator
 
 import pytest
 import trio
 import trio.testing
 
-from gateway.transport.sockets import RECEIVED_BYTES_MAX, NullSink, close, receive_some, send_all
+from gateway.transport.sockets import (
+    RECEIVED_BYTES_MAX,
+    NullSink,
+    close,
+    limit_silence,
+    receive_some,
+    send_all,
+)
 
 LONG = bytes(range(256)) * 40_000  # more than the sockets' buffers hold
 
@@ -21,6 +29,20 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     yield ends
     for end in ends:
         end.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other options")
+@pytest.mark.parametrize(("probe_after_s", "probed"), [(None, False), (5, True)])
+def test_the_system_closes_the_connection_of_a_silent_machine(
+    probe_after_s: int | None, *, probed: bool
+) -> None:
+    with socket.socket() as sock:
+        by_default = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+        limit_silence(sock, 1.5, probe_after_s)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1_500
+        idle_s = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+        assert idle_s == (5 if probed else by_default)
 
 
 async def test_a_full_socket_is_waited_for(pair: tuple[socket.socket, socket.socket]) -> None:
