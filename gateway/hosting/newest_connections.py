@@ -29,7 +29,7 @@ class NewestConnections:
         return has_unknown
 
     def take_over(self, earlier: "NewestConnections") -> None:
-        """Also know what was recorded while the cluster had the group."""
+        """Learn what was recorded while the cluster had the group."""
         self._by_key.update(earlier._by_key)
 
     def forget_others(self, members: Collection[str]) -> None:
