@@ -14,7 +14,7 @@ PAGE = CODE / "docs" / "troubleshooting.md"
 OTHER_COMMANDS = {"demo", "pipeline"}
 LEVELS = {"warning", "error"}
 BY_LEVEL = re.compile(
-    r"(log|told)\.(warning|error|exception)|.*(complain|client_warnings\.emit)"
+    r"(log|told)\.(warning|error|exception)|.*(complain|client_warnings\.warn)"
     r"|.*\.(_report|_withhold)"
 )
 """What a call looks like that always writes such a line."""

@@ -84,7 +84,7 @@ class GroupRow(CostRow):
 
     verdict: GroupVerdict
     """`safe`: hand-overs were compared, and no fault was found, as far as the group's own lines
-    emit: rows of `unread` without a group may be about any. `not safe`: a fault is certain. `not
+    tell: rows of `unread` without a group may be about any. `not safe`: a fault is certain. `not
     proven`: nothing could be compared, a fault is possible, or lines are missing."""
     reason: str
     """What makes it unsafe or leaves it open; empty if it is safe."""
