@@ -390,6 +390,8 @@ class Upstream:
             self.connection.close()
 
     async def _open_connection(self) -> UpstreamConnection:
+        if self.connection is not None and self.connection.state is UpstreamState.FAILED:
+            raise BrokerLost  # what follows the lost answer would be taken for it
         if self.connection is None or self.connection.state is not UpstreamState.OPEN:
             opened = await self._open()
             self._leave()

@@ -38,7 +38,8 @@ _ANSWER_START = struct.Struct(">ii")  # size, correlation id
 _SHORTEST_ANSWER = 4
 _CORRELATION_ID_MAX = 2**31 - 1
 _NULL_SINK = NullSink()
-_OPEN = UpstreamState.OPEN  # every answer asks, and Python 3.11 takes long to find an Enum's member
+# Every answer asks, and Python 3.11 takes long to find an Enum's member.
+_OPEN, _FAILED = UpstreamState.OPEN, UpstreamState.FAILED
 
 Take = Callable[[bytes], Awaitable[bytes]]
 """Turns a held upstream answer (without its size) into a frame for the client."""
@@ -176,8 +177,12 @@ class UpstreamConnection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all answers for the client have been sent."""
-        return not self._has_unsent and len(self._expected) == self._asked
+        """Whether all answers for the client have been sent. Never again once one was lost."""
+        return (
+            not self._has_unsent
+            and len(self._expected) == self._asked
+            and self.state is not _FAILED
+        )
 
     @property
     def owes_one(self) -> bool:
@@ -185,8 +190,11 @@ class UpstreamConnection:
         return len(self._expected) - self._asked == 1 and not self._last_unanswered_id
 
     async def idle(self) -> None:
-        """Wait until `is_idle`."""
+        """Wait until `is_idle`. Raises BrokerLost if an answer was lost: the client would take the
+        next one for it."""
         while not self.is_idle:
+            if self.state is _FAILED:
+                raise BrokerLost
             await self._change()
 
     async def finish(self) -> None:

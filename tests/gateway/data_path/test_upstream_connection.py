@@ -181,6 +181,25 @@ async def test_a_broker_that_answers_out_of_turn_has_answered_nobody(
     upstream.close()
 
 
+async def test_nothing_follows_an_answer_that_was_lost(nursery: trio.Nursery) -> None:
+    """Java's consumer ends if it gets another answer than the one that is due, as it did behind a
+    gateway that gave a broker up while a Fetch and a FindCoordinator of one client waited."""
+    asking = Asking(_echo)
+    async with running_fake_broker(asking.broker):
+        upstream = await asking.start(nursery)
+        upstream.expect(7)
+        with pytest.RaisesGroup(BrokerLost):
+            async with trio.open_nursery() as answering:
+                answering.start_soon(upstream.idle)
+                await trio.testing.wait_all_tasks_blocked()
+                upstream.give_up()
+                assert not upstream.is_idle
+        with pytest.raises(BrokerLost):
+            await upstream.idle()
+        nursery.cancel_scope.cancel()
+    upstream.close()
+
+
 async def test_a_malformed_answer_fails_only_its_caller(nursery: trio.Nursery) -> None:
     """The length of the frame is known, so the connection continues."""
     bodies = [b"\xff" * 9, struct.pack(">ihb", 0, 7, 0)]
