@@ -4,7 +4,7 @@ import contextvars
 import socket
 import struct
 from collections.abc import Collection
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import cast
 
 import pytest
@@ -21,6 +21,7 @@ from gateway.data_path.connection import ClientConnection
 from gateway.data_path.connection_context import ConnectionContext
 from gateway.data_path.connection_limiter import ConnectionLimiter
 from gateway.data_path.connection_tasks import ConnectionTasks
+from gateway.data_path.errors import BrokerLost
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.held_requests import HeldRequests
@@ -29,6 +30,7 @@ from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.declaration import Struct
 from kafka_codecs.header import RequestHeader
+from kafka_codecs.heartbeat import HeartbeatResponse
 from kafka_codecs.metadata import MetadataRequest
 from tests.gateway.data_path.client_connection import (
     HEARTBEAT,
@@ -296,6 +298,30 @@ async def test_an_answer_out_of_order_ends_the_connection() -> None:
             await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
             assert await on.client.at_end()
         assert [line["event"] for line in lines] == ["bad_answer_received"]
+
+
+async def test_no_answer_of_the_gateway_follows_one_that_the_broker_has_lost() -> None:
+    """The client would take it for the lost one. Trio's order of tasks is random, so many try."""
+
+    class AfterTheBroker(GroupApis):
+        async def answer(self, request: GroupRequest) -> Struct:
+            with suppress(BrokerLost):
+                await request.upstream.ask(HEARTBEAT, 4)
+            return HeartbeatResponse()
+
+    async def never_answer(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        pass
+
+    async def hang_up(wire: Wire, header: RequestHeader, body: bytes) -> None:
+        await wire.stream.aclose()
+
+    async with ground(group_apis=AfterTheBroker()) as on:
+        on.broker.handlers |= {ApiKey.FETCH: never_answer, ApiKey.HEARTBEAT: hang_up}
+        for _ in range(20):
+            async with connected(on.gateway.address) as client:
+                await client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+                await client.send(request_frame(ApiKey.HEARTBEAT, 4, 2, encode(HEARTBEAT, 4)))
+                assert await client.at_end()
 
 
 async def test_an_answer_beyond_the_limit_ends_the_connection() -> None:
