@@ -42,10 +42,11 @@ Versions = Mapping[int, tuple[int, int]]
 
 CONNECT_TIMEOUT_S = 10
 REQUEST_TIMEOUT_S = 30
-SILENT_FOR_S, PROBE_AFTER_S = 10, 5
-"""How long a broker's machine may acknowledge nothing, and after how long without a packet it is
+SILENT_FOR_S, PROBE_AFTER_S = 15, 5
+"""How long a broker's machine may take nothing more, and after how long without a packet it is
 asked whether it is there. Otherwise the clients of a gateway that is cut off from the cluster wait
-until their own requests time out, by default for 30 s."""
+until their own requests time out, by default for 30 s. A broker that throttles a client by its
+quota reads nothing for up to 10 s by default."""
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 DECODED_AT_ONCE_BYTES_MAX = 64 * 1024
 """A larger answer, such as all topics of a large cluster, is decoded in a thread, because it may
