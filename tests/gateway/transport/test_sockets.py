@@ -33,7 +33,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 @pytest.mark.parametrize("probe_after_s", [None, 5])
 def test_the_system_closes_the_connection_of_a_silent_machine(probe_after_s: int | None) -> None:
-    """As far as the system has the options."""
+    """Options that the system lacks are left out."""
     names = ("TCP_USER_TIMEOUT", "TCP_KEEPIDLE", "TCP_KEEPINTVL")
     options = {name: getattr(socket, name) for name in names if hasattr(socket, name)}
     with socket.socket() as sock:
