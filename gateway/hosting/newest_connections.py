@@ -30,7 +30,8 @@ class NewestConnections:
 
     def take_over(self, earlier: "NewestConnections") -> None:
         """Learn what was recorded while the cluster had the group."""
-        self._by_key.update(earlier._by_key)
+        for key, (number, newest) in earlier._by_key.items():
+            self.record((key,), number, newest)
 
     def forget_others(self, members: Collection[str]) -> None:
         """Forget all but these members, if there are too many others."""
