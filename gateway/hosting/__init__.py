@@ -29,6 +29,7 @@ its answer:
 
 The first stage reads a table of the group's situation and the kind of the call (`routes.py`). A
 join that the engine would accept has a lookup of its own before the anchor joins for it (LOOKING).
+`WaitingCalls` (`waiting_calls.py`) keeps the order of calls that wait, and how long each does.
 `CommitsInFlight` (`commits.py`) has the commits that have not certainly ended. `NewestConnections`
 (`newest_connections.py`) tells what has waited on a connection that its client has given up. A move
 that gives the group back has a `Recall` (`recall.py`): the members that may still have partitions

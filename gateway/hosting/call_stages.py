@@ -6,8 +6,6 @@ was admitted. A commit is queued, accepted by the engine, and stored by the clus
 holds its partitions until it has certainly ended (`commits.py`).
 """
 
-import heapq
-from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -21,9 +19,9 @@ from coordinator.interface.events import (
 from coordinator.interface.replies import ConsumerHeartbeatReply, JoinGroupReply, Reply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
-from coordinator.native.heartbeat_interval import ANSWER_TIMES_PER_INTERVAL
 from coordinator.native.leave import JOINED_AGAIN
 from gateway.hosting import hold
+from gateway.hosting.answer_times import AnswerTimes
 from gateway.hosting.answers import JOINS, GroupApi, RefusalReason
 from gateway.hosting.calls import (
     UNDECIDED,
@@ -43,17 +41,18 @@ from gateway.hosting.calls import (
     Reserve,
     StoreCommits,
     Unanswerable,
+    UnconfirmedReply,
     grants_partitions,
     is_for_good,
     refuse,
 )
+from gateway.hosting.cluster_lookup import ClusterLookup
 from gateway.hosting.commits import STORED, CommitsInFlight
-from gateway.hosting.effects import AnswerClient, Log, Look, refusal_line
+from gateway.hosting.effects import AnswerClient, Log, refusal_line
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.group_routing import RoutingDecision
 from gateway.hosting.identity import NO_IDS, AnchorIds
 from gateway.hosting.logged_engine import Item, StepOfMove
-from gateway.hosting.lookup_outcome import LookupOutcome
 from gateway.hosting.move import Move
 from gateway.hosting.routes import (
     ROUTES,
@@ -64,14 +63,13 @@ from gateway.hosting.routes import (
     refusal_by,
 )
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Stage
+from gateway.hosting.waiting_calls import WaitingCalls
 from kafka_codecs.error_codes import ErrorCode
 
 # Every request asks for these, and Python 3.11 takes long to find an Enum's member.
 _SENT, _ENDED = CommitPhase.SENT, CommitPhase.ENDED
 _FOR_THE_ANCHOR = (Stage.ADMITTING, Stage.CONFIRMING)
 """The stages of calls that wait for nothing but the anchor."""
-ANSWER_TIMES_KEPT = 100
-"""The longest of so many is at least their 99th percentile."""
 JOIN_WAIT_MS = 10_000
 """How long a join waits for the anchor: more than Kafka's initial rebalance delay of 3 s."""
 MEMBER_WAIT_MS = 3_000
@@ -84,22 +82,11 @@ class CallStages:
     """Moves each call on until it waits for something: a lookup in the cluster, the log, the
     anchor, or the end of a move."""
 
-    def __init__(self, parts: GroupParts, move: Move) -> None:
+    def __init__(self, parts: GroupParts, move: Move, lookup: ClusterLookup) -> None:
         self.by_token: dict[Token, Call] = {}
         """The calls without an answer, in the order of their arrival."""
-        self.waiting: dict[Token, Call] = {}
-        """The calls that wait, in the order in which they began to: the first one to join leads the
-        group."""
-        self.is_looking = False
-        """Whether a lookup in the cluster is under way: one at a time, for all that wait."""
-        self._is_look_of_anchor = False
-        """Whether it began after the anchor had asked for it."""
-        self._found: LookupOutcome | None = None
-        """What the latest lookup has found."""
-        self._limits: list[tuple[int, Token]] = []
-        """A heap of the times when calls stop waiting."""
-        self._held_joins: dict[str, Call] = {}
-        """The newest join that waits for the end of a move, of each member or instance."""
+        self.waiting = WaitingCalls()
+        self.answer_times = AnswerTimes(parts.rules.config)
         self._commits = CommitsInFlight(
             parts.engine,
             parts.anchor,
@@ -111,17 +98,7 @@ class CallStages:
         self._engine, self._anchor = parts.engine, parts.anchor
         self._effects = parts.effects
         self._can_anchor = parts.rules.can_anchor
-        self._move = move
-        self.answers_within_ms = 0
-        """The longest of `_times`."""
-        self._quick_ms = (
-            parts.rules.config.unsettled_heartbeat_interval_ms // ANSWER_TIMES_PER_INTERVAL
-        )
-        """How long answers may take before intervals have to be longer."""
-        self.answers_are_slow = False
-        self._times: deque[int] = deque(maxlen=ANSWER_TIMES_KEPT)
-        """How long the latest heartbeats took, in milliseconds. Those at rest take no time, and
-        count only while others are slow."""
+        self._move, self._lookup = move, lookup
         self._seen: object = None
         """How the anchor and the move stood when the waiting calls were last advanced."""
         self._has_looked = False
@@ -141,9 +118,8 @@ class CallStages:
         """Advance the waiting calls, though neither the anchor nor the adoption has moved."""
         self._has_looked = True
 
-    def on_look(self, outcome: LookupOutcome) -> None:
+    def on_look(self) -> None:
         """A lookup in the cluster has ended."""
-        self._found = outcome
         for call in self.by_token.values():
             call.has_look = True
 
@@ -174,7 +150,7 @@ class CallStages:
         if not (has_moved or self._has_looked):
             return False
         self._seen, self._has_looked = seen, False
-        for call in tuple(self.waiting.values()):
+        for call in self.waiting:
             if has_moved or call.stage not in _FOR_THE_ANCHOR:
                 self._advance(call, now_ms)
         return True
@@ -191,7 +167,7 @@ class CallStages:
 
     def _advance(self, call: Call, now_ms: int) -> None:
         """Move the call on until it waits for something."""
-        self.waiting.pop(call.token, None)
+        self.waiting.remove(call)
         before = None
         while before is not call.stage:
             before = call.stage
@@ -233,7 +209,7 @@ class CallStages:
             case Route.AFTER_LOOK:
                 self.wait_for_look(call)
             case Route.AFTER_LOAD:
-                self.wait(call)
+                self.waiting.add(call)
             case Route.CLUSTER_UNLESS_HELD if hold.may_be_held(call, self._parts.config):
                 self._forward_unless_held(call, decision)
             case Route.CLUSTER | Route.CLUSTER_UNLESS_HELD:
@@ -295,9 +271,9 @@ class CallStages:
     def _forward_unless_held(self, call: Call, decision: RoutingDecision | None) -> None:
         if decision is None:
             self.refuse(call, RefusalReason.MOVING)  # the lookup is the adoption's
-        elif self._found is None or not call.has_look:
+        elif self._lookup.latest_outcome is None or not call.has_look:
             self.wait_for_look(call)
-        elif refusal := hold.refusal(call, self._parts.config, self._found):
+        elif refusal := hold.refusal(call, self._parts.config, self._lookup.latest_outcome):
             self._effects.append(refusal_line(self._parts.group_id, call, refusal))
             self.answer(call, refusal)
         else:
@@ -325,7 +301,7 @@ class CallStages:
         if self._engine.phase is LogPhase.UNLOADED:
             self._engine.load()
         if self._engine.phase is LogPhase.LOADING:
-            self.wait(call)
+            self.waiting.add(call)
             return
         if self._engine.phase is LogPhase.UNREADABLE:
             self.refuse(call, RefusalReason.LOADING)
@@ -380,8 +356,8 @@ class CallStages:
             return
         call.move(Stage.DECIDING)
         call.give_up_ms = None
-        if self.answers_are_slow and isinstance(call.event, ConsumerHeartbeatReceived):
-            call.event = replace(call.event, answers_within_ms=self.answers_within_ms)
+        if self.answer_times.are_slow and isinstance(call.event, ConsumerHeartbeatReceived):
+            call.event = replace(call.event, answers_within_ms=self.answer_times.longest_ms)
         if call.knows_topics:
             self._engine.put(call.items)
         elif not self._refuse_at_once(call.items, now_ms):
@@ -501,8 +477,7 @@ class CallStages:
             self._reply(call, outcome, now_ms)
         elif grants_partitions(outcome):  # to a member that may have gone again since
             if self._anchor.is_here or self.need_anchor(call, now_ms):
-                call.reply = outcome
-                call.confirms_since = self._anchor.confirm()
+                call.unconfirmed = UnconfirmedReply(outcome, self._anchor.confirm())
                 call.move(Stage.CONFIRMING)
                 self._advance(call, now_ms)
         elif not self._engine.is_live:
@@ -525,21 +500,21 @@ class CallStages:
         """Before an answer grants partitions, the cluster confirms the anchor: an admin may have
         removed it. The engine has granted them already, and repeats a withheld answer like a lost
         one. A member removed meanwhile gets no grant, because there may be another owner."""
-        since = call.confirms_since
+        unconfirmed = call.unconfirmed
+        assert unconfirmed is not None
         if call.is_superseded:
             self.refuse(call, RefusalReason.NOT_ANCHORED, "another member has had the group")
-        elif self.anchor_ids(call, MEMBER_WAIT_MS, now_ms, since=since) is not None:
-            assert call.reply is not None
-            refusal = self._refusal_of_gone(call, now_ms)
+        elif self.anchor_ids(call, MEMBER_WAIT_MS, now_ms, since=unconfirmed.confirms_since):
+            refusal = self._refusal_of_gone(call, unconfirmed.reply, now_ms)
             if refusal is not None:
                 self._effects.append(refusal_line(self._parts.group_id, call, refusal))
-            self._reply(call, refusal or call.reply, now_ms)
+            self._reply(call, refusal or unconfirmed.reply, now_ms)
 
-    def _refusal_of_gone(self, call: Call, now_ms: int) -> Reply | Refused | None:
+    def _refusal_of_gone(self, call: Call, reply: Reply, now_ms: int) -> Reply | Refused | None:
         """The refusal if the member that sent the call is no longer in the group. A thousand
         members may wait for the same heartbeat of the anchor, so the engine is not asked for
         each."""
-        match call.event, call.reply:
+        match call.event, reply:
             case SyncGroupReceived(member_id=id_), _:
                 pass
             case ConsumerHeartbeatReceived(), ConsumerHeartbeatReply(member_id=id_):
@@ -559,16 +534,7 @@ class CallStages:
     def _record_time(self, call: Call, now_ms: int) -> None:
         """Whether only members wait: a first member also waits for the anchor."""
         if isinstance(call.event, ConsumerHeartbeatReceived) and call.event.member_epoch > 0:
-            self._record_answer_time(now_ms - call.asked_ms)
-
-    def _record_answer_time(self, time_ms: int) -> None:
-        self._times.append(time_ms)
-        self.answers_within_ms = max(self._times)
-        self.answers_are_slow = self.answers_within_ms > self._quick_ms
-
-    def record_answer_at_rest(self) -> None:
-        """Let an answer that took no time make slow ones be forgotten."""
-        self._record_answer_time(0)
+            self.answer_times.record(now_ms - call.asked_ms)
 
     def _release(self, call: Call, now_ms: int) -> None:
         """Have the anchor leave an empty group, so that the cluster may change it. If an earlier
@@ -692,49 +658,19 @@ class CallStages:
 
     # -- waiting ---------------------------------------------------------------------------------
 
-    def wait(self, call: Call) -> None:
-        """Wait for something that is certain to come."""
-        self.waiting[call.token] = call
-
     def wait_at_most(self, call: Call, give_up_ms: int, now_ms: int) -> None:
         """Wait until then, or until an earlier limit of the call. Refuses it if that is over."""
-        if call.give_up_ms is None:
-            call.give_up_ms = give_up_ms
-        if call.give_up_ms <= now_ms:
+        if not self.waiting.add_until(call, give_up_ms, now_ms):
             self._give_up(call)
-        else:
-            self.wait(call)
-            heapq.heappush(self._limits, (call.give_up_ms, call.token))
 
     def wait_for_look(self, call: Call) -> None:
         """Wait for a lookup in the cluster, which begins now unless one is under way."""
-        self.wait(call)
-        self.begin_look()
-
-    def begin_look(self) -> None:
-        """Begin a lookup in the cluster unless one is under way."""
-        if not self.is_looking:
-            self.is_looking, self._is_look_of_anchor = True, self._anchor.wants_look
-            self._effects.append(Look())
-
-    def end_look(self) -> bool:
-        """The look has ended. Returns whether the anchor waits for it: one that began before the
-        anchor was lost may have seen the old anchor."""
-        self.is_looking = False
-        return self._anchor.wants_look and self._is_look_of_anchor
+        self.waiting.add(call)
+        self._lookup.begin()
 
     def wait_for_move(self, call: Call, now_ms: int) -> None:
-        """Wait for the end of a move.
-
-        A client that has waited for too long opens another connection and joins again. Its older
-        join is refused: after the newer one it would replace a static member that is alive.
-        """
-        newest, older = call, None
-        if key := _key_of_joiner(call):
-            other = self._held_joins.get(key, call)
-            if other.connection != call.connection:
-                older, newest = sorted((other, call), key=lambda join: join.connection or 0)
-            self._held_joins[key] = newest
+        """Wait for the end of a move, unless the call's client has joined again meanwhile."""
+        older = self.waiting.hold_join(call)
         if older is not None:
             self.refuse(older, RefusalReason.MOVING, "its client has joined again")
         if older is not call:
@@ -743,18 +679,10 @@ class CallStages:
             wait_ms = JOIN_WAIT_MS if is_join else MEMBER_WAIT_MS
             self.wait_at_most(call, now_ms + wait_ms, now_ms)
 
-    def next_ms(self) -> int | None:
-        """When the next call stops waiting."""
-        while self._limits and self._limits[0][1] not in self.waiting:
-            heapq.heappop(self._limits)
-        return self._limits[0][0] if self._limits else None
-
     def expire(self, now_ms: int) -> None:
         """Refuse the calls that have waited for too long."""
-        while self._limits and self._limits[0][0] <= now_ms:
-            call = self.waiting.get(heapq.heappop(self._limits)[1])
-            if call is not None and call.give_up_ms is not None and call.give_up_ms <= now_ms:
-                self._give_up(call)
+        for call in self.waiting.take_expired(now_ms):
+            self._give_up(call)
 
     def _give_up(self, call: Call) -> None:
         match call.stage:
@@ -781,7 +709,7 @@ class CallStages:
     @property
     def is_join_waiting(self) -> bool:
         """Whether a member is about to join."""
-        return any(call.stage is Stage.ADMITTING for call in self.waiting.values())
+        return any(call.stage is Stage.ADMITTING for call in self.waiting)
 
     def anchor_ids(
         self, call: Call, wait_ms: int, now_ms: int, *, since: int = -1
@@ -852,9 +780,7 @@ class CallStages:
         """Give the client the answer, unless it has one."""
         if call.answer is None:
             self.by_token.pop(call.token, None)
-            self.waiting.pop(call.token, None)
-            if (key := _key_of_joiner(call)) and self._held_joins.get(key) is call:
-                del self._held_joins[key]
+            self.waiting.forget(call)
             if isinstance(call, Commits):
                 self._commits.on_answer(call)
             call.end(answer)
@@ -862,7 +788,7 @@ class CallStages:
 
     def refuse_waiting(self) -> None:
         """Refuse what waits no longer than for some time: the gateway is shutting down."""
-        for call in tuple(self.waiting.values()):
+        for call in self.waiting:
             if call.give_up_ms is not None:
                 self.refuse(call, RefusalReason.NOT_ANCHORED, ENDING)
 
@@ -882,12 +808,3 @@ class CallStages:
                 self._commits.abandon_undecided(call)
                 self._commits.abandon(call, now_ms)
             self.answer(call, Unanswerable())
-
-
-def _key_of_joiner(call: Call) -> str:
-    """The identity of the member that joins; empty if it has none yet."""
-    match call.event:
-        case JoinGroupReceived() | ConsumerHeartbeatReceived() as event if call.api in JOINS:
-            return event.instance_id or event.member_id
-        case _:
-            return ""

@@ -93,6 +93,15 @@ UNDECIDED = Outcome()
 Answer = Reply | Refused | Forwarded | Unanswerable | Abandoned | Released | Mapping[Token, Outcome]
 
 
+@value(kw_only=False)
+class UnconfirmedReply:
+    """A reply that grants partitions, which waits until the cluster has confirmed the anchor."""
+
+    reply: Reply
+    confirms_since: int
+    """The number of the anchor's latest request that does not confirm it."""
+
+
 @dataclass(eq=False, kw_only=True)
 class Call:
     """One request of a client. The group moves it from stage to stage.
@@ -137,14 +146,12 @@ class Call:
     has_anchor_place: bool = field(default=False, init=False)
     """Whether it counts towards the limit on anchors because of the call."""
     answer: Answer | None = field(default=None, init=False)
-    reply: Reply | None = field(default=None, init=False)
+    unconfirmed: UnconfirmedReply | None = field(default=None, init=False)
     """The engine's reply, while the anchor is being confirmed."""
     asked_ms: int = field(default=0, init=False)
     """When the call arrived."""
     give_up_ms: int | None = field(default=None, init=False)
     """The end of the client's patience with the anchor."""
-    confirms_since: int = field(default=0, init=False)
-    """The latest request of the anchor that does not confirm the reply."""
     has_look: bool = field(default=False, init=False)
     """Whether a lookup in the cluster has ended since the call arrived."""
     has_dropped: bool = field(default=False, init=False)

@@ -26,6 +26,7 @@ from gateway.hosting.calls import (
     Reserve,
     StoreCommits,
 )
+from gateway.hosting.cluster_lookup import ClusterLookup
 from gateway.hosting.effects import (
     AnswerClient,
     Ask,
@@ -81,6 +82,7 @@ class HostedGroup:
             effects=self._effects,
             end_commit=self.engine.end_commit,
         )
+        self._lookup = ClusterLookup(self.anchor, self._effects)
         self.joined_on, self.committed_on = NewestConnections(), NewestConnections()
         """The connections on which members have joined, and on which they have committed: a classic
         client may do so on another."""
@@ -96,7 +98,7 @@ class HostedGroup:
             committed_on=self.committed_on,
         )
         self.move = Move(parts)
-        self.calls = CallStages(parts, self.move)
+        self.calls = CallStages(parts, self.move, self._lookup)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -123,7 +125,7 @@ class HostedGroup:
         """Whether nothing is in memory but what the cluster has said of the group."""
         return (
             self.engine.phase is LogPhase.UNLOADED
-            and not (self.calls or self.calls.is_looking)
+            and not (self.calls or self._lookup.is_under_way)
             and not (self.anchor.is_here or self.is_moving)
         )
 
@@ -133,7 +135,7 @@ class HostedGroup:
         anchor_ms = self.anchor.next_ms(is_live=self._is_anchored)
         if anchor_ms is not None and (next_ms is None or anchor_ms < next_ms):
             next_ms = anchor_ms
-        for at_ms in (self.calls.next_ms(), self.move.next_ms()):
+        for at_ms in (self.calls.waiting.next_ms(), self.move.next_ms()):
             if at_ms is not None and (next_ms is None or at_ms < next_ms):
                 next_ms = at_ms
         return next_ms
@@ -165,9 +167,10 @@ class HostedGroup:
         is_held = self.anchor.is_here or not self.rules.can_anchor
         if not (is_held and self.engine.is_live and isinstance(event, STEADY_REQUESTS)):
             return None
-        decided = self.engine.decide_at_rest(event, now_ms, self.calls.answers_within_ms)
-        if self.calls.answers_are_slow and decided is not None:
-            self.calls.record_answer_at_rest()
+        times = self.calls.answer_times
+        decided = self.engine.decide_at_rest(event, now_ms, times.longest_ms)
+        if times.are_slow and decided is not None:
+            times.record(0)
         return None if decided is None else decided[1]
 
     def handle(self, event: Input, now_ms: int) -> Sequence[Effect]:  # noqa: PLR0912
@@ -270,7 +273,7 @@ class HostedGroup:
         an earlier effect may follow."""
         lasting = AnswerClient | Conclude | Log | ReportEvents | Reserve | EmitNow
         self._effects[:] = [effect for effect in self._effects if isinstance(effect, lasting)]
-        self.calls.is_looking = False
+        self._lookup.is_under_way = False
         self.anchor.start_again(now_ms)
         self.move.start_again()
         self.engine.start_again()
@@ -287,7 +290,7 @@ class HostedGroup:
             self._end_lost_hosting()
             self.anchor.advance(now_ms, is_live=self._is_anchored)
             if self.anchor.wants_look:
-                self.calls.begin_look()
+                self._lookup.begin()
             if not (self.calls.advance(now_ms) or self.engine.has_work(now_ms)):
                 break
         if not (self.calls or self.engine.is_live or self.is_moving):
@@ -332,18 +335,19 @@ class HostedGroup:
     # -- lookups in the cluster ------------------------------------------------------------------
 
     def _on_look(self, outcome: LookupOutcome, now_ms: int) -> None:
-        is_of_anchor = self.calls.end_look()
+        is_for_anchor = self._lookup.end()
         self.calls.look_again()
         if self.move.is_adopting:
             return  # the group may be held by its leader's member, or by an anchor that is not ours
-        self.calls.on_look(outcome)
+        self._lookup.latest_outcome = outcome
+        self.calls.on_look()
         is_held = self.engine.is_live or self.anchor.is_here
         has_native_join = self.calls.has_native_join
         decision = self.routing.take(
             outcome, now_ms, is_held=is_held, has_native_join=has_native_join
         )
         watch_occupants(self.rules.watched, self.group_id, outcome, decision)
-        if not is_of_anchor:
+        if not is_for_anchor:
             return  # a lookup that began before the anchor was lost may have seen the old anchor
         if decision.mode not in (Mode.HOSTED, Mode.UNKNOWN):
             self._lose(GroupTaken(reason=decision.reason))

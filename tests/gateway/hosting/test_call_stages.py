@@ -24,8 +24,9 @@ from coordinator.interface.replies import (
     OffsetDeleteReply,
 )
 from coordinator.interface.volatile_records import Token
+from gateway.hosting.answer_times import ANSWER_TIMES_KEPT
 from gateway.hosting.answers import GroupApi, RefusalReason
-from gateway.hosting.call_stages import ANSWER_TIMES_KEPT, MEMBER_WAIT_MS
+from gateway.hosting.call_stages import MEMBER_WAIT_MS
 from gateway.hosting.calls import Call, LearnTopics, Reserve
 from gateway.hosting.effects import AskCoordinator, Forget, Load, Look, Write
 from gateway.hosting.inputs import Ending
@@ -310,7 +311,7 @@ def test_heartbeats_at_rest_count_among_the_answers_until_slow_ones_are_forgotte
     on.native_member()
     on.native_member("m")
     on.native_member("o")  # within the interval after the second target
-    on.group.calls._record_answer_time(200)
+    on.group.calls.answer_times.record(200)
     for _ in range(ANSWER_TIMES_KEPT):
         beat = on.native("n", 2)
         assert beat in on.at_rest

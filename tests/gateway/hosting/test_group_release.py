@@ -216,7 +216,7 @@ def test_a_join_that_waits_for_the_release_ends_with_its_connection(on: Scene) -
     on.step(JoinGroupResponse(generation_id=9, protocol_name="x"))
     on.step(SyncGroupResponse())
     assert isinstance(waits.answer, Abandoned)
-    assert waits not in on.group.calls.waiting.values()
+    assert waits not in on.group.calls.waiting
 
 
 def test_the_outcome_and_what_the_log_has(on: Scene) -> None:

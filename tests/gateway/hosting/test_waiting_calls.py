@@ -7,13 +7,14 @@ import pytest
 from coordinator.interface.errors import InvariantError
 from coordinator.interface.events import ConsumerHeartbeatReceived
 from gateway.hosting.answers import GroupApi, RefusalReason
-from gateway.hosting.call_stages import JOIN_WAIT_MS, CallStages
+from gateway.hosting.call_stages import JOIN_WAIT_MS
 from gateway.hosting.calls import Call, Refused, Released
-from gateway.hosting.effects import AskCoordinator, Look, Write
+from gateway.hosting.effects import AskCoordinator, Write
 from gateway.hosting.inputs import Damage, Ending
 from gateway.hosting.lookup_outcome import NoMembers
 from gateway.hosting.states import Stage
 from gateway.hosting.upstream_member import HEARTBEAT_INTERVAL_MS, LAST_BACKOFF_MS
+from gateway.hosting.waiting_calls import WaitingCalls
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
 from kafka_codecs.leave_group import LeaveGroupRequest
@@ -26,19 +27,14 @@ NOW_MS = 1_000
 
 
 @pytest.fixture
-def calls() -> CallStages:
-    """The calls of a group of which nothing is in memory."""
-    return HostedScene().group.calls
+def waiting() -> WaitingCalls:
+    """No calls so far."""
+    return WaitingCalls()
 
 
 def join(connection: int, member_id: str = "", instance_id: str | None = None) -> Call:
     event = replace(CLASSIC_JOIN, member_id=member_id, instance_id=instance_id)
     return Call(api=GroupApi.JOIN, event=event, connection=connection)
-
-
-def begin(calls: CallStages, call: Call) -> Call:
-    calls.by_token[call.token] = call
-    return call
 
 
 def test_no_join_waits_long(on: HostedScene) -> None:
@@ -98,95 +94,77 @@ def test_nothing_waits_for_the_anchor_once_the_gateway_ends(on: HostedScene) -> 
 # -- how long, and in which order ------------------------------------------------------------------
 
 
-def test_a_call_keeps_its_first_limit(calls: CallStages) -> None:
+def test_a_call_keeps_its_first_limit(waiting: WaitingCalls) -> None:
     """Waiting for several things one after the other does not take longer."""
-    call = begin(calls, join(1))
-    calls.wait_at_most(call, NOW_MS + 10, NOW_MS)
-    calls.wait_at_most(call, NOW_MS + 20, NOW_MS + 5)
-    assert calls.next_ms() == NOW_MS + 10
-    calls.wait_at_most(call, NOW_MS + 30, NOW_MS + 10)
-    assert cause_of(call) is RefusalReason.MOVING
+    call = join(1)
+    assert waiting.add_until(call, NOW_MS + 10, NOW_MS)
+    assert waiting.add_until(call, NOW_MS + 20, NOW_MS + 5)
+    assert waiting.next_ms() == NOW_MS + 10
+    assert not waiting.add_until(call, NOW_MS + 30, NOW_MS + 10)
 
 
-def test_a_call_is_refused_at_its_limit_and_not_before(calls: CallStages) -> None:
-    patient, call = begin(calls, join(1)), begin(calls, join(2))
-    calls.wait(patient)
-    calls.wait_at_most(call, NOW_MS + 10, NOW_MS)
-    calls.expire(NOW_MS + 9)
-    assert [*calls.waiting.values()] == [patient, call]
-    calls.expire(NOW_MS + 10)
-    assert [*calls.waiting.values()] == [patient]
+def test_a_call_expires_at_its_limit_and_not_before(waiting: WaitingCalls) -> None:
+    """It does so once, though it has begun to wait twice."""
+    patient, call = join(1), join(2)
+    waiting.add(patient)
+    waiting.add_until(call, NOW_MS + 10, NOW_MS)
+    waiting.add_until(call, NOW_MS + 10, NOW_MS)
+    assert not waiting.take_expired(NOW_MS + 9)
+    assert [*waiting] == [patient, call]
+    assert waiting.take_expired(NOW_MS + 10) == [call]
+    assert [*waiting] == [patient]
 
 
-def test_an_answered_call_wakes_nobody(calls: CallStages) -> None:
+def test_an_answered_call_wakes_nobody(waiting: WaitingCalls) -> None:
     """Its limit would wake the group for nothing."""
-    call = begin(calls, join(1))
-    calls.wait_at_most(call, NOW_MS + 10, NOW_MS)
-    calls.refuse(call, RefusalReason.MOVING)
-    assert calls.next_ms() is None
-    assert not calls.waiting
+    call = join(1)
+    waiting.add_until(call, NOW_MS + 10, NOW_MS)
+    waiting.forget(call)
+    assert waiting.next_ms() is None
+    assert not waiting
 
 
-def test_a_limit_that_was_lifted_is_over(calls: CallStages) -> None:
+def test_a_limit_that_was_lifted_is_over(waiting: WaitingCalls) -> None:
     """A call that got what it waited for may wait for the next thing without a limit."""
-    call = begin(calls, join(1))
-    calls.wait_at_most(call, NOW_MS + 10, NOW_MS)
+    call = join(1)
+    waiting.add_until(call, NOW_MS + 10, NOW_MS)
     call.give_up_ms = None
-    calls.expire(NOW_MS + 10)
-    assert call.answer is None
-
-
-def test_all_that_wait_share_a_look(calls: CallStages) -> None:
-    """The next one begins when it has ended."""
-    for number in range(2):
-        calls.wait_for_look(begin(calls, join(number)))
-    assert [*map(type, calls._effects)] == [Look]
-    calls.end_look()
-    calls.begin_look()
-    assert [*map(type, calls._effects)] == [Look, Look]
-
-
-def test_a_look_that_began_before_the_anchor_asked_is_not_for_the_anchor(calls: CallStages) -> None:
-    """It may have seen the old anchor."""
-    calls.begin_look()
-    calls._anchor.wants_look = True
-    assert not calls.end_look()
-    calls.begin_look()
-    assert calls.end_look()
+    assert not waiting.take_expired(NOW_MS + 10)
+    assert call in waiting
 
 
 # -- joins that a move holds -----------------------------------------------------------------------
 
 
-def hold(calls: CallStages, *held: Call) -> list[bool]:
-    """Have joins wait for a move. Says which of them still do."""
-    for call in held:
-        calls.wait_for_move(begin(calls, call), NOW_MS)
-    return [call.answer is None for call in held]
-
-
-def test_the_join_on_the_newest_connection_counts(calls: CallStages) -> None:
+def test_the_join_on_the_newest_connection_counts(waiting: WaitingCalls) -> None:
     """An older one may also arrive later."""
     first, newest, oldest = join(2, "", "one"), join(3, "m", "one"), join(1, "", "one")
-    assert hold(calls, first, newest, oldest) == [False, True, False]
-    assert len(calls._held_joins) == 1
+    assert [waiting.hold_join(call) for call in (first, newest, oldest)] == [None, first, oldest]
 
 
-def test_joins_of_one_connection_are_in_order_already(calls: CallStages) -> None:
-    assert hold(calls, join(1, "m"), join(1, "m")) == [True, True]
+def test_joins_of_one_connection_are_in_order_already(waiting: WaitingCalls) -> None:
+    assert [waiting.hold_join(join(1, "m")), waiting.hold_join(join(1, "m"))] == [None, None]
 
 
-def test_clients_without_an_identity_are_strangers_to_each_other(calls: CallStages) -> None:
-    assert hold(calls, join(1), join(2)) == [True, True]
-    assert not calls._held_joins
+def test_clients_without_an_identity_are_strangers_to_each_other(waiting: WaitingCalls) -> None:
+    assert [waiting.hold_join(join(1)), waiting.hold_join(join(2))] == [None, None]
 
 
-def test_a_join_that_has_its_answer_is_forgotten(calls: CallStages) -> None:
+def test_a_join_that_has_its_answer_is_forgotten(waiting: WaitingCalls) -> None:
     first = join(1, "m")
-    hold(calls, first)
-    calls.refuse(first, RefusalReason.MOVING)
-    assert not calls._held_joins
-    assert hold(calls, join(2, "m")) == [True]
+    waiting.hold_join(first)
+    waiting.forget(first)
+    assert waiting.hold_join(join(2, "m")) is None
+
+
+def test_an_older_join_of_a_client_that_has_joined_again_is_refused(on: HostedScene) -> None:
+    """Answered late, it would replace a static member that is alive."""
+    calls, older, newer = on.group.calls, join(1, "m"), join(2, "m")
+    for call in (older, newer):
+        calls.by_token[call.token] = call
+        calls.wait_for_move(call, NOW_MS)
+    assert cause_of(older) is RefusalReason.MOVING
+    assert newer.answer is None
 
 
 # -- the anchor ------------------------------------------------------------------------------------

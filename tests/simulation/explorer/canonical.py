@@ -84,13 +84,13 @@ _DEAD = {
     "fresh_id",  # random, and read once
     *("_answered_ms", "_has_served"),  # only `has_stalled` reads them: it concerns other groups
     # Read only with a shorter interval, as in no world.
-    *("_times", "_quick_ms", "answers_are_slow", "answers_within_ms"),
+    "answer_times",
     # Read only where no roll is announced: each world with places has one.
     *("protocol_changed_ms", "left_last"),
     "next_token",
     "runs",
     *("_seen", "_has_looked"),  # `handle` ends when they are the present
-    "_found",  # read where an operator holds the group, as in no world
+    "latest_outcome",  # read where an operator holds the group, as in no world
     "has_anchor",  # read for commits without a member and admins' requests, which no world has
     "_effects",
     *("adopt_from_ms", "adoptions_undone"),  # read where groups are adopted without a command

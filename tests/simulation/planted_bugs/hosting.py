@@ -77,8 +77,8 @@ def a_grant_in_doubt_is_not_withheld(patch: Patch) -> None:
     real = CallStages._give_up
 
     def give_up(calls: CallStages, call: Call) -> None:
-        if call.reply is not None:
-            calls.answer(call, call.reply)
+        if call.unconfirmed is not None:
+            calls.answer(call, call.unconfirmed.reply)
         else:
             real(calls, call)
 
