@@ -112,6 +112,8 @@ def _changes(node: ast.AST) -> Iterator[tuple[_Node, str]]:
             yield value, "None"
         case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
             yield value, "None"
+        case ast.Raise() if "AssertionError" in ast.unparse(node):
+            pass  # the code says that this never happens
         case ast.Raise() | ast.Continue() | ast.Expr(value=ast.Call() | ast.Await()):
             yield node, "pass"
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):

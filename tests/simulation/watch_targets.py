@@ -84,8 +84,9 @@ def _check(
 ) -> None:
     pools = _pools(group, assignor, config, topics)
     _check_bounds(group, pools, config)
-    everything = {partition for pool in pools for partition in pool.partitions}
-    spared = {id_: partitions for id_, partitions in spared.items() if partitions <= everything}
+    spared = {
+        id_: partitions for id_, partitions in spared.items() if partitions <= readable(pools, id_)
+    }
     disturbed = [id_ for id_, partitions in spared.items() if group.target_of(id_) != partitions]
     if pools and disturbed and not config.unaffected_members_rejoin:
         require(
@@ -94,6 +95,12 @@ def _check(
             disturbed,
             "could have kept their targets, like all eager members",
         )
+
+
+def readable(pools: Sequence[Pool], member_id: str) -> frozenset[Partition]:
+    """The partitions that a member may get: it may have changed its subscription since its last
+    target."""
+    return frozenset().union(*(pool.partitions for pool in pools if member_id in pool.members))
 
 
 def _check_temporary_assignments(

@@ -318,6 +318,22 @@ def test_repeated_joins_do_not_hide_another_member(on: AnchorStage) -> None:
     assert on.loss is not None
 
 
+@pytest.mark.parametrize(("others", "was_taken"), [(2, False), (3, True)])
+def test_a_generation_more_than_unanswered_joins_explain_shows_a_loss(
+    on: AnchorStage, others: int, *, was_taken: bool
+) -> None:
+    """Each join may have begun a generation, the anchor's return takes two, and its removal began
+    one."""
+    ids = on.hold()
+    on.failure = "no answer"
+    on.doubt(ids)
+    on.wait(2_000)
+    on.group.generation += len(on.messages(JoinGroupRequest)) - 1 + others
+    on.failure = None
+    on.until_held()
+    assert isinstance(on.loss, GroupTaken) is was_taken
+
+
 def test_joins_without_an_answer_count_after_a_bug_too(on: AnchorStage) -> None:
     """Each may have begun a generation, so nobody else need have had the group."""
     ids = on.hold()

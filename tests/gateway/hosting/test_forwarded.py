@@ -346,6 +346,17 @@ def test_a_join_with_a_leader_makes_a_converted_group_classic_again(on: Relay) -
     assert (on.group.generation, on.group.leader_id, {*on.group.members}) == (1, "b", {"b"})
 
 
+def test_a_group_that_is_classic_again_has_none_of_its_former_members(on: Relay) -> None:
+    """A follower's answer does not list the members, so it cannot show that others have gone."""
+    on.join("a", 3)
+    on.pass_on(
+        ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="n", member_epoch=0),
+        ConsumerGroupHeartbeatResponse(member_id="n", member_epoch=4),
+    )
+    on.join("c", 1, leader="b")
+    assert {*on.group.members} == {"c"}
+
+
 def test_a_group_is_known_as_a_whole_once_its_leader_has_synced_or_it_is_described(
     on: Relay,
 ) -> None:

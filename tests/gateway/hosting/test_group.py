@@ -20,7 +20,14 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
 from tests.support.broken_engine import break_engine
 from tests.support.group_values import read_assignment
-from tests.support.hosted_scene import HostedScene, cause_of, error_of, hosting_rules
+from tests.support.hosted_scene import (
+    OURS,
+    HostedScene,
+    anchored,
+    cause_of,
+    error_of,
+    hosting_rules,
+)
 
 # -- releasing -------------------------------------------------------------------------------------
 
@@ -108,6 +115,17 @@ def test_the_number_of_anchors_is_limited() -> None:
     scenes[0].native("n", -1)
     scenes[0].wait(2_000)
     scenes[2].native_member()
+
+
+def test_no_anchor_beyond_the_limit_joins_for_a_commit_or_an_admin() -> None:
+    """An earlier process has left an anchor, whose place both need."""
+    limits = GroupLimits(9)
+    limits.anchored.limit(0, ShareRule())
+    on = HostedScene(limits=limits)
+    on.found = anchored(OURS.log_id, OURS.run_id)
+    for call in (on.commit(), on.free()):
+        assert cause_of(call) is RefusalReason.NOT_ANCHORED
+    assert on.asked(JoinGroupRequest) == 0
 
 
 def test_the_number_of_groups_is_limited() -> None:

@@ -299,10 +299,9 @@ def test_the_answer_to_a_leave_says_whether_it_has_left(
 ) -> None:
     """Both ids are named, so that one that has taken its place is refused, not removed."""
     on.enter()
-    leave = on.member.leave(IDS)
-    assert [(each.member_id, each.group_instance_id) for each in leave.members] == [
-        ("m-1", JOIN_METADATA.instance_id)
-    ]
+    (leaver,) = on.member.leave(IDS).members
+    assert (leaver.member_id, leaver.group_instance_id) == ("m-1", JOIN_METADATA.instance_id)
+    assert leaver.reason == "a test"
     member = MemberResponse(
         member_id="m-1", group_instance_id=JOIN_METADATA.instance_id, error_code=code
     )

@@ -211,6 +211,17 @@ def test_an_anchor_taken_for_a_refused_join_leaves_at_once(
     assert on.in_cluster.member_id == ""
 
 
+def test_a_join_that_fails_leaves_the_anchor_to_a_member_admitted_since(on: HostedScene) -> None:
+    """Neither found the group held when it arrived."""
+    on.is_too_large = lambda record: getattr(record, "member_id", "") == "b"
+    on.hold(AskCoordinator)
+    first, second = on.native("a"), on.native("b")
+    on.release(AskCoordinator)
+    assert error_of(first) is ErrorCode.NONE
+    assert cause_of(second) is RefusalReason.LOG_FAILED
+    assert on.asked(LeaveGroupRequest) == 0
+
+
 def test_a_join_that_fails_keeps_the_anchor_for_one_that_waits(on: HostedScene) -> None:
     """The second would otherwise wait until the anchor has left and joined again."""
     on.hold(Write)
