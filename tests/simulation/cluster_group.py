@@ -108,6 +108,12 @@ class ClusterGroup:
         return self.state is not None and len(self.state.members) > len(self.anchors)
 
     @property
+    def has_clients_of_gateway(self) -> bool:
+        """Whether a member is neither an anchor nor the intruder."""
+        intruders = sum(member.client_id == INTRUDER for member in self._members.values())
+        return len(self._members) > len(self.anchors) + intruders
+
+    @property
     def has_pending_ids(self) -> bool:
         """Whether ids that nobody has used may hold up the next round."""
         return isinstance(self.state, ClassicGroup) and bool(self.state.pending_ids)
