@@ -1,4 +1,4 @@
-"""Slow tests of several cases play half or a quarter of them a day in CI, and where the whole suite
+"""Slow tests of several cases play a third or a quarter of them a day in CI, and where the whole suite
 is run, and the others on the next days.
 
 `poe all` and `poe releases` play all cases, and so does whoever names the files to test, without
@@ -16,7 +16,7 @@ TURN_VARIABLE = "TEST_TURN"
 gateway's, which refuses those that it does not know."""
 
 _TURNS = {
-    re.compile(r"tests/((e2e|fuzz|matrix)/|simulation/explorer/test_worlds\.)"): 2,
+    re.compile(r"tests/((e2e|fuzz|matrix)/|simulation/explorer/test_worlds\.)"): 3,
     re.compile(r"tests/simulation/(explorer/)?test_(planted_|canonical\.)"): 4,
 }
 """The slow tests, and in how many turns their cases are played. The latter ones test the simulator
