@@ -465,9 +465,9 @@ class CallStages:
         self, call: Call, outcome: Reply | Refused | Unanswerable, now_ms: int
     ) -> None:
         if isinstance(outcome, Refused | Unanswerable):
+            self.answer(call, outcome)
             if call.api in JOINS and not (self._engine.is_live or call.was_held):
                 self.drop_anchor()
-            self.answer(call, outcome)
             return
         if isinstance(outcome, JoinGroupReply | ConsumerHeartbeatReply) and call.api in JOINS:
             self._record_join(call, outcome)
@@ -481,9 +481,9 @@ class CallStages:
                 call.move(Stage.CONFIRMING)
                 self._advance(call, now_ms)
         elif not self._engine.is_live:
+            self.answer(call, outcome)
             if not call.was_held and is_for_good(outcome):
                 self.drop_anchor()
-            self.answer(call, outcome)
         elif self._anchor.is_here or self.need_anchor(call, now_ms):
             self._reply(call, outcome, now_ms)
 
@@ -709,7 +709,10 @@ class CallStages:
     @property
     def is_join_waiting(self) -> bool:
         """Whether a member is about to join."""
-        return any(call.stage is Stage.ADMITTING for call in self.waiting)
+        return any(
+            call.api in JOINS and call.stage in (Stage.ADMITTING, Stage.DECIDING)
+            for call in self.by_token.values()
+        )
 
     def anchor_ids(
         self, call: Call, wait_ms: int, now_ms: int, *, since: int = -1
@@ -754,8 +757,9 @@ class CallStages:
         return True
 
     def drop_anchor(self) -> None:
-        """Release the group without lingering, because no member was admitted."""
-        if not self.is_join_waiting:
+        """Release the group without lingering, because no member was admitted. A release keeps the
+        anchor for the members that it recalls: they still have their partitions."""
+        if not (self.is_join_waiting or self._move.is_under_way):
             self._anchor.drop()
 
     def _has_place(self, call: Call) -> bool:

@@ -162,6 +162,22 @@ def test_a_recalled_member_is_told_to_rejoin_and_its_id_is_void(on: Scene) -> No
     assert isinstance(on.take(Ask).message, JoinGroupRequest)
 
 
+def test_a_join_that_came_before_the_anchor_does_not_have_it_leave(on: Scene) -> None:
+    """A new process was asked to release the group before its anchor was there, and the engine
+    refuses the join in the step after. The recalled members still have their partitions, and a
+    consumer that bypasses the gateway would get them (seed 2026207582)."""
+    again = on.restart()
+    again.hold(AskCoordinator, Ask, Describe)
+    again.feed(Resumed())
+    early = again.join(on.member_id)
+    again.feed(MoveRequested(ReleaseRequest()))
+    again.release(AskCoordinator)
+    assert error_of(early) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert again.group.move.stage is ReleaseStage.RECALLING
+    assert again.group.anchor.is_here
+    assert again.asked(LeaveGroupRequest) == 0
+
+
 def test_a_client_may_return_with_its_partitions(on: Scene) -> None:
     """franz-go keeps them for its next round, and the first one in the cluster has all members."""
     on.begin()

@@ -211,14 +211,18 @@ def test_an_anchor_taken_for_a_refused_join_leaves_at_once(
     assert on.in_cluster.member_id == ""
 
 
-def test_a_join_that_fails_leaves_the_anchor_to_a_member_admitted_since(on: HostedScene) -> None:
+@pytest.mark.parametrize("failing", ["a", "b"])
+def test_of_two_joins_one_that_fails_leaves_the_anchor_to_the_other(
+    on: HostedScene, failing: str
+) -> None:
     """Neither found the group held when it arrived."""
-    on.is_too_large = lambda record: getattr(record, "member_id", "") == "b"
+    on.is_too_large = lambda record: getattr(record, "member_id", "") == failing
     on.hold(AskCoordinator)
-    first, second = on.native("a"), on.native("b")
+    calls = {member_id: on.native(member_id) for member_id in ("a", "b")}
     on.release(AskCoordinator)
-    assert error_of(first) is ErrorCode.NONE
-    assert cause_of(second) is RefusalReason.LOG_FAILED
+    assert cause_of(calls.pop(failing)) is RefusalReason.LOG_FAILED
+    (other,) = calls.values()
+    assert error_of(other) is ErrorCode.NONE
     assert on.asked(LeaveGroupRequest) == 0
 
 
