@@ -97,11 +97,11 @@ class GroupDriver:
         services: Services,
         *,
         relayed: RelayedCalls,
-        idle: Callable[[str], None],
+        forget: "Callable[[GroupDriver], None]",
         owner: QuotaKey | None = None,
     ) -> None:
         """`relayed`: the calls to the group that the cluster answers, of this driver or without
-        one. `idle` learns the id of the group while nothing of it is in memory. `owner`: whose
+        one. `forget` is called once nothing of the group is in memory. `owner`: whose
         request has named the group first."""
         self.group = group
         self.revision = next(_revisions)
@@ -117,7 +117,7 @@ class GroupDriver:
         )
         self._services = services
         self.work = GroupWork(group, services, self.reporter, relayed, owner)
-        self._idle = idle
+        self._forget = forget
         self._inputs: deque[Input] = deque()
         self._changed: deque[Callable[[], object]] = deque()
         """Who is to learn that a call has changed, once the effects are carried out."""
@@ -136,8 +136,9 @@ class GroupDriver:
         self._rest_s = 0.0
         """How long effects wait after a bug, so that a bug that repeats itself costs little."""
         self._effects_end = trio.CancelScope()
-        self._is_closed = False
-        """Whether another process takes over the group."""
+        self.is_closed = False
+        """Whether the group is no longer this driver's, but that of the next one, or of another
+        process: nothing that it is fed has an effect."""
         self.relayed = relayed
 
     async def ask(self, call: Call, do: DoErrand | None = None) -> Answer:
@@ -152,7 +153,7 @@ class GroupDriver:
         if call.api is GroupApi.CONSUMER_JOIN:
             call.overrides = self._services.state_log.config_overrides(self.group.group_id)
         call.client = _Waiter()
-        if self._is_closed:
+        if self.is_closed:
             call.end(refuse(RefusalReason.NOT_AT_COORDINATOR))
         else:
             self.feed(Asked(call))
@@ -162,14 +163,14 @@ class GroupDriver:
         """The reply to a heartbeat of a client at the coordinator that names no topics, if the
         group is at rest. None otherwise; then nothing has changed, and it is to be asked as a
         call."""
-        if self._is_feeding or self._inputs or self._is_closed or not self.work.topics.covers(()):
+        if self._is_feeding or self._inputs or self.is_closed or not self.work.topics.covers(()):
             return None
         return self.group.answer_at_rest(event, self._services.clock.now_ms())
 
     def send_at_rest(self, call: Commits) -> StoreCommits | None:
         """Have a commit accepted if the group is at rest. Returns the pending action that
         stores it, which needs no task. None otherwise; then nothing has changed."""
-        if self._is_feeding or self._inputs or self._is_closed:
+        if self._is_feeding or self._inputs or self.is_closed:
             return None
         call.knows_topics = self.work.topics.covers(call.topic_names)
         pending_action = self.group.take_at_rest(Asked(call), self._services.clock.now_ms())
@@ -241,7 +242,7 @@ class GroupDriver:
 
     def feed(self, event: Input) -> None:
         """Give the group an input, and carry out what it leads to. Never blocks."""
-        if self._is_closed:
+        if self.is_closed:
             return
         effect = None
         if not (self._is_feeding or self._inputs):
@@ -361,11 +362,13 @@ class GroupDriver:
 
     def _plan(self) -> None:
         """Begin or wake the task if it has something to do earlier than it thinks."""
+        if self.is_closed:
+            return
         self.revision = next(_revisions)
         self._services.limits.follow(self.group)
         next_ms = self.group.next_ms()
         if next_ms is None and self.group.is_idle:
-            self._idle(self.group.group_id)
+            self._forget(self)
         if not self._is_running:
             if self._todo or next_ms is not None:
                 self._is_running = True
@@ -386,7 +389,7 @@ class GroupDriver:
                 self._effects_end = nursery.cancel_scope
                 await self._work(nursery)
                 nursery.cancel_scope.cancel()
-            if self._is_closed or (not self._todo and self.group.next_ms() is None):
+            if self.is_closed or (not self._todo and self.group.next_ms() is None):
                 break
         self._is_running = False
 
@@ -456,7 +459,7 @@ class GroupDriver:
         """Leave the group to another process. Calls that are still under way are refused, the
         connections of commits end as if this process were killed, and no further events of the
         group are written."""
-        self._is_closed = True
+        self.is_closed = True
         self._effects_end.cancel()
         self.work.cancel_computations()
         self._todo.clear()

@@ -219,7 +219,7 @@ class GroupDrivers:
                 group,
                 self._services,
                 relayed=self._relayed_calls(group_id),
-                idle=self._forget,
+                forget=self._forget,
                 owner=owner,
             )
             self.by_id[group_id] = driver
@@ -247,9 +247,11 @@ class GroupDrivers:
         """The driver of a group if anything of the group is in memory."""
         return self.by_id.get(group_id)
 
-    def _forget(self, group_id: str) -> None:
+    def _forget(self, driver: GroupDriver) -> None:
+        """The next request gets another driver: two of one group would serve it twice."""
         if not self.is_ending:
-            self.by_id.pop(group_id, None)
+            driver.is_closed = True
+            del self.by_id[driver.group.group_id]
 
     def get_routing(self, group_id: str) -> GroupRouting:
         """What is known of a group in the cluster."""

@@ -122,11 +122,12 @@ class HostedGroup:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is in memory but what the cluster has said of the group."""
+        """Whether nothing is in memory but what the cluster has said of the group, and nothing is
+        under way for it."""
         return (
             self.engine.phase is LogPhase.UNLOADED
             and not (self.calls or self._lookup.is_under_way)
-            and not (self.anchor.is_here or self.is_moving)
+            and not (self.anchor.is_here or self.is_moving or self.move.has_open_steps)
         )
 
     def next_ms(self) -> int | None:

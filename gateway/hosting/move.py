@@ -60,9 +60,14 @@ class Move:
         """Whether the group changes its coordinator, or is about to."""
         return self._current is not None or self.is_expected
 
+    @property
+    def has_open_steps(self) -> bool:
+        """Whether steps of a move that is over have no result yet."""
+        return bool(self._earlier_steps)
+
     def may_consider(self, now_ms: int) -> bool:
         """Whether the gateway may adopt the group by itself now."""
-        is_free = not (self.is_under_way or self._earlier_steps or self._parts.engine.is_ending)
+        is_free = not (self.is_under_way or self.has_open_steps or self._parts.engine.is_ending)
         return is_free and may_consider(self._parts, now_ms)
 
     @property

@@ -15,11 +15,12 @@ from gateway.groups.group_driver import GroupDriver
 from gateway.groups.topics_image import TopicsImage
 from gateway.hosting.adoptable import describe_lack_of_room
 from gateway.hosting.adoption import HOLD_MAX_MS
-from gateway.hosting.answers import GroupApi
-from gateway.hosting.calls import Call, Forwarded
+from gateway.hosting.answers import GroupApi, RefusalReason
+from gateway.hosting.calls import Call, Forwarded, refuse
 from gateway.hosting.effects import EmitNow
 from gateway.hosting.forwarded import WatchedGroups
-from gateway.hosting.inputs import MoveRequested
+from gateway.hosting.inputs import MoveRequested, TimerFired
+from gateway.hosting.move import STILL_ENDING
 from gateway.hosting.move_requests import AdoptionOutcome, AdoptRequest
 from gateway.hosting.states import AdoptionStage
 from kafka_codecs.apis import ApiKey
@@ -98,8 +99,8 @@ async def test_an_adoption_waits_for_calls_that_were_relayed_without_a_driver(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver comes while the cluster has such a call."""
-    async with live_group(monkeypatch) as (groups, _driver), trio.open_nursery() as nursery:
-        groups.table.drivers._forget(GROUP)
+    async with live_group(monkeypatch) as (groups, driver), trio.open_nursery() as nursery:
+        groups.table.drivers._forget(driver)
         call = Call(api=GroupApi.COMMIT, is_at_coordinator=True)
         answer = await groups.table.router.answer_without_driver(GROUP, call)
         assert isinstance(answer, Forwarded)
@@ -107,11 +108,46 @@ async def test_an_adoption_waits_for_calls_that_were_relayed_without_a_driver(
             assert groups.table.drivers.in_memory(GROUP) is None
             nursery.start_soon(groups.table.orders.adopt, GROUP)
             await wait_all_tasks_blocked()
-            driver = groups.table.drivers.driver(GROUP)
-            assert driver.group.move.stage is AdoptionStage.IMPERSONATING
+            again = groups.table.drivers.driver(GROUP)
+            assert again.group.move.stage is AdoptionStage.IMPERSONATING
             assert beats(groups) == 0
         await wait_all_tasks_blocked()
         assert beats(groups) == 2
+
+
+async def test_a_driver_stays_while_the_cluster_has_a_call_that_its_adoption_waited_for(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forgotten, it would not know that its step is still under way. The next driver of the group
+    would begin another adoption, and be dropped in the middle of it when that step ends."""
+    async with live_group(monkeypatch) as (groups, _driver):
+        drivers, call = groups.table.drivers, Call(api=GroupApi.HEARTBEAT, is_at_coordinator=True)
+        assert isinstance(await drivers.driver(GROUP).ask(call), Forwarded)
+        with drivers.relaying(GROUP, call):
+            assert not (await groups.table.orders.adopt(GROUP)).is_adopted
+            driver = drivers.in_memory(GROUP)
+            assert driver is not None
+            await trio.sleep(5)
+            assert drivers.in_memory(GROUP) is driver
+            assert (await groups.table.orders.adopt(GROUP)).reasons == (STILL_ENDING,)
+        await wait_all_tasks_blocked()
+        assert drivers.in_memory(GROUP) is None
+
+
+async def test_a_forgotten_driver_takes_no_part_in_its_group_any_more(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is still on its way to it must not reach the group, which may have another driver."""
+    async with live_group(monkeypatch) as (groups, driver):
+        call = Call(api=GroupApi.HEARTBEAT, is_at_coordinator=True)
+        assert isinstance(await driver.ask(call), Forwarded)
+        drivers = groups.table.drivers
+        assert drivers.in_memory(GROUP) is None
+        successor = drivers.driver(GROUP)
+        driver.feed(TimerFired())
+        assert drivers.in_memory(GROUP) is successor
+        late = await driver.ask(Call(api=GroupApi.HEARTBEAT, is_at_coordinator=True))
+        assert late == refuse(RefusalReason.NOT_AT_COORDINATOR)
 
 
 async def test_a_call_whose_client_has_gone_is_not_waited_for(
