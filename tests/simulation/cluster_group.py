@@ -17,7 +17,7 @@ from coordinator.interface.events import (
     SyncGroupReceived,
 )
 from coordinator.interface.records import ClassicGroupMember, Member
-from coordinator.interface.replies import JoinGroupReply, Reply
+from coordinator.interface.replies import JoinGroupReply, Reply, SyncGroupReply
 from coordinator.interface.topics import Topics
 from coordinator.interface.volatile_records import Token
 from gateway.hosting.identity import CLIENT_ID, INSTANCE_ID
@@ -64,6 +64,8 @@ class ClusterGroup:
         self._waiting: dict[Token, Answered] = {}
         self._tokens = itertools.count(FIRST_TOKEN)
         self._timer_at_ms: int | None = None
+        self.intruder_reads = False
+        """Whether the intruder has its assignment: before that, no generation has begun with it."""
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -197,10 +199,14 @@ class ClusterGroup:
             protocol_name=None,
             assignments=(),
         )
-        self.handle(sync, lambda _reply: None)
+        self.handle(sync, self._intruder_synced)
+
+    def _intruder_synced(self, reply: Reply | None) -> None:
+        self.intruder_reads = isinstance(reply, SyncGroupReply) and not reply.error
 
     def end_intrusion(self) -> None:
         """Let the intruder leave."""
+        self.intruder_reads = False
         members = self._members.items()
         self.remove([id_ for id_, member in members if member.client_id == INTRUDER])
 

@@ -313,13 +313,15 @@ class RandomActions:
         """Let the intruder commit and leave. It reads what our members have lost, or what they will
         lose once the anchor of this process rejoins: only a process that held the group before can
         see that somebody else has had it, unless its joins have no answers (DEV D36). It reads
-        nothing that members have whose requests are relayed (seed 2026201318)."""
+        nothing before it has its assignment (seed 2026210877), nor what members have whose requests
+        are relayed (seed 2026201318)."""
         state = self._driver.engine.state
         is_same = self._driver.is_up and held_by is self._driver.process
         will_see = is_same and not self._cluster.failure_rate
         has_nobody = state.group is None or not state.group.members
-        is_alone = self._cluster.has_intruder and not self._cluster.group.has_clients_of_gateway
-        if is_alone and (has_nobody or will_see):
+        there = self._cluster.group
+        is_alone = there.has_intruder and not there.has_clients_of_gateway
+        if is_alone and there.intruder_reads and (has_nobody or will_see):
             self._cluster.consume_elsewhere()
         self._cluster.end_intrusion()
 
