@@ -45,6 +45,7 @@ from kafka_codecs.leave_group import LeaveGroupResponse
 
 CONSIDER_EVERY_MS = 5_000
 """How often at most a forwarded group is considered for adoption."""
+COMMITS_UNDER_WAY = "commits of the group are under way: try again"
 REFUSED_FOR_MS = 10_000
 """How long a group is left alone after the cluster's description spoke against its adoption."""
 UNDONE_FOR_MS, UNDONE_FOR_MS_MAX = 60_000, 900_000
@@ -195,6 +196,9 @@ class Adopting(Moving):
         parts, stored = self._parts, self._parts.engine.core.state.adoption
         if parts.engine.is_live or parts.anchor.is_here:
             return AdoptionOutcome.refuse(parts.group_id, HOSTED_ALREADY)
+        if stored is None and parts.engine.core.state.commits:
+            # If the answer to one is lost, the anchor has to join, and the adoption has its own.
+            return AdoptionOutcome.refuse(parts.group_id, COMMITS_UNDER_WAY)
         if stored is not None:
             parts.log("warning", "adoption_resumed", is_locked=stored.lock_generation is not None)
             self.stage, self._is_resumed = Stage.RESUMING, True

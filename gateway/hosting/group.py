@@ -340,6 +340,8 @@ class HostedGroup:
         self.calls.look_again()
         if self.move.is_adopting:
             return  # the group may be held by its leader's member, or by an anchor that is not ours
+        if self.engine.is_live and self.anchor.is_here and not is_for_anchor:
+            return  # it may have seen the members that have been adopted since
         self._lookup.latest_outcome = outcome
         self.calls.on_look()
         is_held = self.engine.is_live or self.anchor.is_here

@@ -17,6 +17,7 @@ from coordinator.interface.replies import (
 )
 from gateway.hosting.adoption import (
     AT_ONCE_MAX,
+    COMMITS_UNDER_WAY,
     CONSIDER_EVERY_MS,
     HOLD_MAX_MS,
     UNDONE_FOR_MS,
@@ -27,11 +28,11 @@ from gateway.hosting.calls import LOST, Abandoned, Call, Forwarded, StoreCommits
 from gateway.hosting.effects import Ask, Describe, Hold, Load, Look, Requester, Write
 from gateway.hosting.forwarded import Client, WatchedGroup
 from gateway.hosting.inputs import Damage, Done, Ending, Failed, MoveRequested, Relayed, Resumed
-from gateway.hosting.lookup_outcome import LiveMembers, LookupFailed
+from gateway.hosting.lookup_outcome import LiveMembers, LookupFailed, NoMembers
 from gateway.hosting.move import STILL_ENDING
 from gateway.hosting.move_requests import AdoptRequest
 from gateway.hosting.newest_connections import NewestConnections
-from gateway.hosting.states import AdoptionStage, AnchorPhase, ReleaseStage
+from gateway.hosting.states import AdoptionStage, AnchorPhase, Mode, ReleaseStage
 from gateway.hosting.states import AdoptionStage as Stage
 from gateway.quotas.shares import ShareRule
 from kafka_codecs.consumer_protocol import decode_assignment
@@ -198,6 +199,31 @@ def test_an_adopted_group_is_no_longer_the_clusters_when_its_members_have_left(o
     assert not on.group.is_live
     assert error_of(on.join("late")) is ErrorCode.UNKNOWN_MEMBER_ID
     assert on.group.routing.decision.has_anchor
+
+
+def test_a_lookup_from_before_the_adoption_does_not_give_the_group_away(on: Scene) -> None:
+    """It has seen in the cluster the members that are here now."""
+    on.hold(Look)
+    on.join("late")
+    on.to_end()
+    on.feed(Done(on.take(Look), DIRECT))
+    assert on.group.routing.decision.mode is Mode.HOSTED
+    assert on.told("group_forwarded") == []
+
+
+def test_no_group_is_adopted_while_the_cluster_has_commits_for_it(on: Scene) -> None:
+    """They were sent while it had no members anywhere. If the answer to one is lost, the anchor has
+    to join, next to that of the adoption."""
+    on.found = NoMembers()
+    on.hold(StoreCommits)
+    on.commit()
+    on.found = DIRECT
+    on.adopt()
+    assert on.outcome().reasons == (COMMITS_UNDER_WAY,)
+    on.release(StoreCommits)
+    on.request = AdoptRequest()
+    on.to_end()
+    assert on.outcome().is_adopted
 
 
 def test_commits_that_waited_are_stored_under_the_ids_of_the_anchor(on: Scene) -> None:
