@@ -34,7 +34,7 @@ from gateway.hosting.calls import (
 from gateway.hosting.effects import EmitNow, Log, refusal_line
 from gateway.hosting.forwarded import Client
 from gateway.hosting.group import watch_occupants
-from gateway.hosting.group_routing import HERE, MOVING, RoutingDecision
+from gateway.hosting.group_routing import HERE, MOVING, GroupRouting, RoutingDecision
 from gateway.hosting.inputs import MoveRequested, Relayed
 from gateway.hosting.lookup_outcome import LookupOutcome
 from gateway.hosting.move_requests import ReleaseRequest
@@ -114,11 +114,13 @@ class GroupRouter:
     ) -> None:
         """Learn from what the cluster has answered. Only a group that may be adopted needs a driver
         for it."""
-        relayed = Relayed(client, request, answer)
-        if group_id in self._drivers.by_id or self._may_adopt(group_id, answer):
+        routing = self._drivers.get_routing(group_id)
+        if group_id in self._drivers.by_id or self._may_adopt(routing, answer):
+            relayed = Relayed(client, request, answer)
             self._drivers.driver(group_id, client.owner).feed(relayed)
         else:
             now_ms = self._clock.now_ms()
+            routing.record_relayed(client.connection, request, answer, now_ms)
             self._rules.watched.record_relayed(group_id, client, request, answer, now_ms)
         for described_id in self._rules.watched.take_described():
             self.on_watched(described_id)
@@ -127,10 +129,10 @@ class GroupRouter:
         """Learn from commits that go to the cluster."""
         self._rules.watched.record_commit(group_id, call)
 
-    def _may_adopt(self, group_id: str, answer: Struct) -> bool:
+    def _may_adopt(self, routing: GroupRouting, answer: Struct) -> bool:
         """Whether this answer may be a reason to adopt the group."""
-        routing = self._drivers.get_routing(group_id)
-        is_reason = group_id not in self._drivers.unresumed and routing.invites_adoption(answer)
+        is_unresumed = routing.group_id in self._drivers.unresumed
+        is_reason = not is_unresumed and routing.invites_adoption(answer)
         return is_reason and routing.may_be_adopted(self._clock.now_ms())
 
     async def decide_from_log(self, group_id: str, make: MakeRequest) -> Reply | None:

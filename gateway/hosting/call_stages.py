@@ -211,9 +211,9 @@ class CallStages:
             case Route.AFTER_LOAD:
                 self.waiting.add(call)
             case Route.CLUSTER_UNLESS_HELD if hold.may_be_held(call, self._parts.config):
-                self._forward_unless_held(call, decision)
+                self._forward_unless_held(call, decision, now_ms)
             case Route.CLUSTER | Route.CLUSTER_UNLESS_HELD:
-                self._forward(call, decision)
+                self._forward(call, decision, now_ms)
             case Route.CLUSTER_WITHOUT_ANCHOR:
                 call.move(Stage.RELEASING)
             case Route.REFUSE:
@@ -268,7 +268,9 @@ class CallStages:
             return None
         return self._engine.member_of(instance_id) or self._move.member_of(instance_id)
 
-    def _forward_unless_held(self, call: Call, decision: RoutingDecision | None) -> None:
+    def _forward_unless_held(
+        self, call: Call, decision: RoutingDecision | None, now_ms: int
+    ) -> None:
         if decision is None:
             self.refuse(call, RefusalReason.MOVING)  # the lookup is the adoption's
         elif self._lookup.latest_outcome is None or not call.has_look:
@@ -277,11 +279,10 @@ class CallStages:
             self._effects.append(refusal_line(self._parts.group_id, call, refusal))
             self.answer(call, refusal)
         else:
-            self._forward(call, decision)
+            self._forward(call, decision, now_ms)
 
-    def _forward(self, call: Call, decision: RoutingDecision | None) -> None:
-        pending_ids = self._parts.routing.pending_ids
-        reply = None if pending_ids is None else pending_ids.answer_repeated(call)
+    def _forward(self, call: Call, decision: RoutingDecision | None, now_ms: int) -> None:
+        reply = self._parts.routing.answer_repeated(call, now_ms)
         reason = self._move.why_forwarded if decision is None else decision.reason
         self.answer(call, Forwarded(reason) if reply is None else reply)
 

@@ -360,11 +360,7 @@ class HostedGroup:
         """The cluster has answered a request: watch the group, and adopt it if that is wanted."""
         self.rules.watched.record_relayed(self.group_id, client, request, answer, now_ms)
         self.move.on_relayed(answer, now_ms)
-        if self.routing.pending_ids is not None:
-            if self.routing.pending_ids.is_over(now_ms):
-                self.routing.pending_ids = None
-            else:
-                self.routing.pending_ids.record_relayed(client.connection, request, answer)
+        self.routing.record_relayed(client.connection, request, answer, now_ms)
         if self.routing.invites_adoption(answer) and self.move.may_consider(now_ms):
             self._effects.append(Reserve(AdoptRequest(), is_anchored=True))
 

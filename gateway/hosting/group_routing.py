@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from coordinator.interface.events import JoinGroupReceived
 from coordinator.interface.records import ReleaseState
+from coordinator.interface.replies import JoinGroupReply
 from gateway.events.event import Level
 from gateway.events.group_events import (
     AnchorJoined,
@@ -217,6 +218,23 @@ class GroupRouting:
             return self.decision.has_anchor
         recent = self.recent_decision(now_ms)
         return None if recent is None or recent.has_anchor else False
+
+    def record_relayed(
+        self, connection: int | None, request: Struct, answer: Struct, now_ms: int
+    ) -> None:
+        """The cluster has answered a request on this connection, perhaps with a member id."""
+        if self.pending_ids is None:
+            return
+        if self.pending_ids.is_over(now_ms):
+            self.pending_ids = None
+        else:
+            self.pending_ids.record_relayed(connection, request, answer)
+
+    def answer_repeated(self, call: Call, now_ms: int) -> JoinGroupReply | None:
+        """The answer to a JoinGroup that asks for an id again shortly after a move; None if the
+        cluster answers."""
+        ids = self.pending_ids
+        return None if ids is None or ids.is_over(now_ms) else ids.answer_repeated(call)
 
     def adopt(self, now_ms: int, anchor_generation: int | None) -> None:
         """The gateway has taken over the group, and its anchor holds it."""

@@ -15,6 +15,8 @@ from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 
 REMEMBERED_MS = 60_000
 """How long after a move ids are remembered: the first round has ended by then."""
+IDS_MAX = 2_000
+"""Of more connections, the first is forgotten: its client then delays the round."""
 
 
 class PendingIds:
@@ -39,6 +41,8 @@ class PendingIds:
         match response:
             case JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id):
                 self._by_connection[connection] = member_id
+                if len(self._by_connection) > IDS_MAX:
+                    del self._by_connection[next(iter(self._by_connection))]
             case _:
                 self._by_connection.pop(connection, None)
 

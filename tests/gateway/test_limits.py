@@ -99,6 +99,7 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.hosting.forwarded": "MEMBERS_MAX BYTES_PER_GROUP_MAX",
     "gateway.hosting.logged_engine": "LOAD_RETRY_MS_MAX BEFORE_A_DEADLINE_MAX STATED_OF_GONE_MAX",
     "gateway.hosting.lookup_outcome": "NAMED_OCCUPANTS_MAX",
+    "gateway.hosting.pending_ids": "IDS_MAX",
     "gateway.hosting.release": ("SETTLE_MAX_MS GATHER_MAX_MS NATIVE_FIRST_MAX_MS"),
     "gateway.hosting.shown_partitions": "ASSIGNMENT_BYTES_MAX",
     "gateway.hosting.upstream_member": "JOIN_REPEATS_MAX",

@@ -1,5 +1,7 @@
 """Who answers for groups without members here."""
 
+from dataclasses import replace
+
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -7,9 +9,13 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from gateway.batches import NAMES_PER_STEP
 from gateway.cluster.errors import UpstreamError
 from gateway.groups import group_drivers as module
+from gateway.hosting.forwarded import Client
 from gateway.hosting.inputs import SeenForeign
+from gateway.hosting.pending_ids import PendingIds
 from gateway.hosting.states import Mode
 from gateway.quotas.quota_key import QuotaKey
+from kafka_codecs.join_group import JoinGroupResponse
+from tests.gateway.hosting.test_pending_ids import JOIN, REQUIRED, join
 from tests.support.hosted_groups import GROUP, hosted_groups
 
 
@@ -41,6 +47,22 @@ async def test_what_is_known_of_groups_is_kept_from_inventors_of_names(
         assert groups.cluster.coordinator_questions == []
         await groups.table.router.find_decisions(["g0"], mallory)
         assert groups.cluster.coordinator_questions == ["g0"]
+
+
+async def test_an_id_counts_as_used_though_nothing_of_the_group_is_in_memory(
+    autojump_clock: MockClock,
+) -> None:
+    """Otherwise a member that joins again on its connection would get its former id, for ever."""
+    client = Client(client_id="a", client_host="/10.0.0.1", connection=1)
+    async with hosted_groups() as groups:
+        routing = groups.table.drivers.remember_routing(GROUP, None)
+        routing.pending_ids = PendingIds()
+        now_ms, record = groups.table._clock.now_ms(), groups.table.router.record_relayed
+        record(GROUP, client, JOIN, REQUIRED)
+        assert routing.answer_repeated(join(), now_ms) is not None
+        record(GROUP, client, replace(JOIN, member_id="c-1"), JoinGroupResponse(member_id="c-1"))
+        assert routing.answer_repeated(join(), now_ms) is None
+        assert groups.table.drivers.in_memory(GROUP) is None
 
 
 async def test_others_run_while_many_names_are_looked_up(autojump_clock: MockClock) -> None:

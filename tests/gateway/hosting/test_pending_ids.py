@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import pytest
+
+from gateway.hosting import pending_ids as module
 from gateway.hosting.answers import GroupApi
 from gateway.hosting.calls import Call
 from gateway.hosting.pending_ids import PendingIds
@@ -50,6 +53,15 @@ def test_an_id_that_was_used_is_not_handed_out_again() -> None:
     assert ids.answer_repeated(join()) is not None
     ids.record_relayed(1, JOIN, JoinGroupResponse(member_id="c-1"))
     assert ids.answer_repeated(join()) is None
+
+
+def test_the_first_of_too_many_ids_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IDS_MAX", 2)
+    ids = PendingIds()
+    for connection in (1, 2, 3):
+        ids.record_relayed(connection, JOIN, REQUIRED)
+    remembered = [ids.answer_repeated(join(number)) is not None for number in (1, 2, 3)]
+    assert remembered == [False, True, True]
 
 
 def test_ids_are_remembered_until_the_first_round_is_over() -> None:
