@@ -56,12 +56,13 @@ def straight_reader(codec: Structure[Any]) -> StraightReader:
 
 
 def straight_skipper(codec: Structure[Any], up_to: str) -> Callable[[bytes], int]:
-    """Make a function that finds where a field of a message begins. Raises GAVE_UP as a reader."""
+    """Make a function that finds where a field of a message begins, which has been read. Raises
+    GAVE_UP as a reader."""
     lines = _Reading()
     for name, wire_type in codec.members:
         if name == up_to:
             break
-        lines.value(wire_type, "    ")
+        lines.skip(wire_type, "    ")
     lines.add("    ", "if at > len(data): raise Unusual")
     skip: Callable[[bytes], int] = lines.function("data", "return at")
     return skip
@@ -72,6 +73,14 @@ def _long_length(data: bytes, at: int) -> tuple[int, int]:
     stream = BytesIO(data)
     stream.seek(at)
     return COMPACT_LENGTH.read(stream), stream.tell()
+
+
+def _long_size(data: bytes, at: int) -> tuple[int, int]:
+    """The length of a string, as `_long_length`."""
+    size, at = _long_length(data, at)
+    if size > STRING_SIZE_MAX:
+        raise Unusual
+    return size, at
 
 
 def _with_tags(codec: Structure[Any], value: Struct, data: bytes, at: int) -> tuple[Struct, int]:
@@ -116,7 +125,8 @@ class _Reading(Lines):
     value."""
 
     def __init__(self) -> None:
-        super().__init__("at = 0", UUID=UUID, new=object.__new__, long_length=_long_length)
+        long = {"long_length": _long_length, "long_size": _long_size}
+        super().__init__("at = 0", UUID=UUID, new=object.__new__, **long)
 
     def structure(self, codec: Structure[Any], indent: str) -> str:
         values: dict[str, str] = {}
@@ -150,13 +160,12 @@ class _Reading(Lines):
                 self.add(indent, f"at += {wire_type.min_size}")
             case String() | Bytes():
                 self._length(value, wire_type, indent)
-                read = "data[at:end]"
-                if isinstance(wire_type, String):
-                    self.add(inner, f"if size > {STRING_SIZE_MAX}: raise Unusual")
-                    read = f"{read}.decode('utf-8', {AS_JAVA!r})"
+                read = "data[at:(at := at + size)]"
                 if isinstance(wire_type, PassedOnString):
-                    read = f"{self.name(text_passed_on)}(data[at:end])"
-                self.add(inner, "end = at + size", f"{value} = {read}", "at = end")
+                    read = f"{self.name(text_passed_on)}({read})"
+                elif isinstance(wire_type, String):
+                    read = f"{read}.decode('utf-8', {AS_JAVA!r})"
+                self.add(inner, f"{value} = {read}")
             case Array():
                 self._length(value, wire_type, indent)
                 self._elements(value, wire_type.element, inner)
@@ -172,14 +181,14 @@ class _Reading(Lines):
             case LeftEncoded():
                 start = self.variable()
                 self.add(indent, f"{start} = at")
-                self._skip(wire_type.subject, indent)
+                self.skip(wire_type.subject, indent)
                 self.add(indent, f"{value} = data[{start}:at]")
             case _:
                 raise TypeError(f"no straight reader for {wire_type}")
         return value
 
-    def _skip(self, wire_type: WireType, indent: str) -> None:
-        """Check the structure of a value, and find its end."""
+    def skip(self, wire_type: WireType, indent: str) -> None:
+        """Check the structure of a value, but no text, and find its end."""
         inner = indent + "    "
         match wire_type:
             case Structure():
@@ -190,7 +199,7 @@ class _Reading(Lines):
                         self.add(indent, f"at += {sum(fixed.min_size for _, fixed in members)}")
                     else:
                         for _, member in members:
-                            self._skip(member, indent)
+                            self.skip(member, indent)
                 if wire_type.is_flexible:
                     self.add(indent, "if data[at]: raise Unusual", "at += 1")
             case Array(element=Fixed() as element):
@@ -199,7 +208,12 @@ class _Reading(Lines):
             case Array():
                 self._length(self.variable(), wire_type, indent)
                 self._repeat(wire_type.element, inner)
-                self._skip(wire_type.element, inner + "    ")
+                self.skip(wire_type.element, inner + "    ")
+            case Fixed():
+                self.add(indent, f"at += {wire_type.min_size}")
+            case String() | Bytes():
+                self._length(self.variable(), wire_type, indent)
+                self.add(inner, "at += size")
             case _:
                 raise TypeError(f"no straight reader passes {wire_type}")
 
@@ -217,10 +231,11 @@ class _Reading(Lines):
     def _length(self, value: str, wire_type: String | Bytes | Array, indent: str) -> None:
         """Read `size`, and begin the branch for a value that is not null."""
         if wire_type.length is COMPACT_LENGTH:
+            long = "long_size" if isinstance(wire_type, String) else "long_length"
             self.add(indent, "size = data[at] - 1", "if size < 127: at += 1")
-            self.add(indent, "else: size, at = long_length(data, at)")
+            self.add(indent, f"else: size, at = {long}(data, at)")
         else:
-            assert isinstance(wire_type.length, Fixed)
+            assert isinstance(wire_type.length, Fixed)  # of a string, it cannot exceed the limit
             self.add(indent, f"size, = {self._unpack(wire_type.length.layout)}(data, at)")
             self.add(indent, f"at += {wire_type.length.min_size}")
         if wire_type.nullable:
