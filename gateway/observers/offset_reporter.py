@@ -187,10 +187,9 @@ class OffsetReporter:
         interval.to_ms, interval.last_sequence = now_ms, sequence
         for topic in message.topics:
             for partition in topic.partitions:
-                if (topic.name, partition.partition_index) in stored:
-                    self._add(
-                        interval, topic.name, partition.partition_index, partition.committed_offset
-                    )
+                number, offset = partition.partition_index, partition.committed_offset
+                if (topic.name, number) in stored:
+                    self._add(interval, topic.name, number, offset)
         if is_first and committer == _OUTSIDER:
             for event in self._cut(committer, interval):
                 self._emit(event, message.group_id, request.owner)
@@ -331,6 +330,11 @@ class OffsetReporter:
     def _pass_on(self, group_id: str, partitions: Iterable[_Partition], member_id: str) -> None:
         """Report the commits of members that committed for these partitions before."""
         holders = self._holders.get(group_id, {})
+        for partition in partitions:
+            if holders.get(partition) != member_id:
+                break
+        else:
+            return  # nearly always
         former = {holders.get(partition, member_id) for partition in partitions} - {member_id}
         for holder_id in sorted(former):
             for event, owner in list(self._end(group_id, holder_id)):
