@@ -406,9 +406,12 @@ class FrameSource:
         except Exception as error:  # raised in the task
             self._wake(error)
             return False
-        if arrival is not None and arrival is not Arrival.MORE:
-            self._wake(arrival)
-        return arrival is Arrival.MORE
+        if arrival is None:  # nearly always
+            return False
+        if arrival is Arrival.MORE:
+            return True
+        self._wake(arrival)
+        return False
 
     def _receive_and_consume(self) -> Arrival | None:
         """None if there are no more bytes, and nothing is left to the task."""
