@@ -105,7 +105,7 @@ class CommitUnderWay(Protocol):
     """The request for the broker, in `version`."""
     version: int
 
-    def take_answer(self, answer: bytes | None) -> bool:
+    def take_answer(self, answer: bytes | None, now_s: float) -> bool:
         """Take the broker's answer, with its header; None if it was lost. Whether the client gets
         the answer as it is. Raises WireError if it is malformed."""
         ...

@@ -54,7 +54,7 @@ SLOW_FROM_S = 0.1
 COMMITS_TOGETHER_MAX = 32
 """Commits of one client that may wait for the broker together."""
 
-VERSION_IN_REQUEST = 2  # without its size
+VERSION_IN_REQUEST = 6
 _INT16 = struct.Struct(">h")
 _HEARTBEATS_WITH_EPOCHS = (
     ConsumerGroupHeartbeatRequest,
@@ -391,22 +391,22 @@ class GroupRequests:
             return False
 
         def inspect(answer: bytes | None) -> bool:
-            is_for_client = False
+            is_for_client, turn_s = False, self._shared.resources.poller.turn_s
             try:
-                is_for_client = self._context.run(commit.take_answer, answer)
+                is_for_client = self._context.run(commit.take_answer, answer, turn_s)
             finally:
                 rest = None if is_for_client else partial(self._end_commit, request, commit)
-                turn_s = self._shared.resources.poller.turn_s
                 if turn_s - request.at_s >= SLOW_FROM_S:
                     self._record_time(request, turn_s)
                 self._record_end(rest)
             return is_for_client
 
-        sent = bytearray(start + commit.body)
+        size = len(start) + len(commit.body)
+        sent = bytearray(SIZE.pack(size) + start + commit.body)
         _INT16.pack_into(sent, VERSION_IN_REQUEST, commit.version)
         self._begun = self._until_end
         correlation_id = request.header.correlation_id
-        rest = upstream.send_inspected(ApiKey.OFFSET_COMMIT, sent, correlation_id, inspect)
+        rest = upstream.send_inspected(_OFFSET_COMMIT, sent, correlation_id, inspect)
         if rest:
             self._begun = partial(self._send_rest, rest)
         return not rest

@@ -313,8 +313,9 @@ class Upstream:
     def send_inspected(
         self, key: ApiKey, request: bytearray, correlation_id: int, inspect: Inspect
     ) -> memoryview:
-        """Send a client's request as it is, except for its correlation id. The client gets the
-        answer if `inspect` lets it pass. Returns what could not be sent immediately.
+        """Send a client's request, with its size, as it is except for its correlation id. The
+        client gets the answer if `inspect` lets it pass. Returns what could not be sent
+        immediately.
 
         For the poller's task. The connection must be open and have room.
         """

@@ -149,22 +149,20 @@ class UpstreamConnection:
     def send_inspected(
         self, request: bytearray, client_correlation_id: int, inspect: Inspect
     ) -> tuple[Inspected, memoryview]:
-        """Send a request (without its size), whose answer `inspect` sees first. Returns the
-        expected answer, and what could not be sent immediately. The connection must have room."""
+        """Send a request, with its size, whose answer `inspect` sees first. Returns the expected
+        answer, and what could not be sent immediately. The connection must have room."""
         expected = Inspected(self._take_id(), client_correlation_id, inspect)
-        _INT32.pack_into(
-            request, CORRELATION_ID_IN_REQUEST - SIZE.size, expected.upstream_correlation_id
-        )
+        _INT32.pack_into(request, CORRELATION_ID_IN_REQUEST, expected.upstream_correlation_id)
         self._expected.append(expected)
         self._asked += 1
-        frame = memoryview(SIZE.pack(len(request)) + request)
         try:
-            return expected, frame[self.sock.send(frame) :]
+            sent = self.sock.send(request)
         except BlockingIOError:
-            return expected, frame
+            sent = 0
         except OSError:
             self.give_up()
-            return expected, frame[:0]
+            sent = len(request)
+        return expected, memoryview(request)[sent:]
 
     async def send_rest(self, rest: memoryview) -> None:
         """Send what `send_inspected` could not. Raises BrokerLost."""

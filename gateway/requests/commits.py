@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import cast
 
-import trio
-
 from coordinator.interface.events import OffsetCommitReceived
 from coordinator.interface.replies import OffsetReply
 from coordinator.interface.topics import Topics
@@ -119,9 +117,7 @@ class _Sending:
         if answer is None:
             return LOST
         self.stored[token] = answer
-        return frozenset(
-            [partition.error_code for topic in answer.topics for partition in topic.partitions]
-        )
+        return _codes_of(answer)
 
 
 class CommitApis:
@@ -157,10 +153,8 @@ class CommitApis:
         if (pending_action := driver.send_at_rest(call)) is None:
             return None
         beginning = _beginning(message.group_id, commit.ids, message.retention_time_ms, version)
-        offsets = encoded_from(OffsetCommitRequest, version, body, "topics")
-        sending = _Sending(request, call, {commit.token: message})
-        body = beginning + offsets
-        return CommitOnItsWay(self, sending, driver, pending_action, version=version, body=body)
+        body = beginning + encoded_from(OffsetCommitRequest, version, body, "topics")
+        return CommitOnItsWay(self, request, driver, pending_action, version=version, body=body)
 
     async def answer(self, requests: Sequence[GroupRequest]) -> Sequence[Struct | None]:
         """The answers to the commits of one client to one group, in order; None for a commit that
@@ -298,10 +292,12 @@ async def _refused_for_good(
 class CommitOnItsWay:
     """A commit that was accepted at rest; see `gateway.data_path.group_apis.CommitUnderWay`."""
 
+    __slots__ = ("_apis", "_driver", "_pending_action", "_request", "_response", "body", "version")
+
     def __init__(
         self,
         apis: CommitApis,
-        sending: _Sending,
+        request: GroupRequest,
         driver: GroupDriver,
         pending_action: StoreCommits,
         *,
@@ -310,37 +306,38 @@ class CommitOnItsWay:
     ) -> None:
         self.version, self.body = version, body
         self._apis = apis
-        self._sending = sending
+        self._request = request
         self._driver = driver
         self._pending_action = pending_action
+        self._response: OffsetCommitResponse | None = None
 
-    def take_answer(self, answer: bytes | None) -> bool:
+    def take_answer(self, answer: bytes | None, now_s: float) -> bool:
         """Whether the client gets the broker's answer. Raises WireError."""
-        call, apis = self._sending.call, self._apis
-        (token,) = call.commits
-        response: OffsetCommitResponse | None = None
+        pending_action, apis = self._pending_action, self._apis
+        (token,) = pending_action.commits
+        codes: frozenset[int] | str = LOST
         try:
             if answer is not None:
-                _id, offset = decode_response_header(_OFFSET_COMMIT, self.version, answer)
-                body = answer[offset:]
-                decoded = _decoded if len(body) <= ANSWER_REMEMBERED_BYTES_MAX else decode
-                response = decoded(OffsetCommitResponse, body, self.version)
+                self._response, codes = _read_answer(answer, self.version)
         finally:
-            codes = self._sending.take(token, response)
-            self._driver.feed(Done(self._pending_action, {token: codes}))
-        outcomes = call.answer
+            self._driver.feed(Done(pending_action, {token: codes}))
+        response, outcomes = self._response, pending_action.call.answer
         if response is None or not isinstance(outcomes, dict) or outcomes[token].refused:
             return False
-        request = self._sending.request
-        apis.offsets.record_commit(request, response)
+        apis.offsets.record_commit(self._request, response)
         apis.answers.record(response)
-        apis.answers.record_wait(OffsetCommitResponse, trio.current_time() - request.at_s)
+        apis.answers.record_wait(OffsetCommitResponse, now_s - self._request.at_s)
         return True
 
     async def answer(self) -> Struct | None:
         """The client's answer otherwise; see `CommitApis.answer`."""
-        answer = await self._driver.finish(self._sending.call, self._sending.do)
-        return (await self._apis.responses(self._sending, answer))[0]
+        call, (token,) = self._pending_action.call, self._pending_action.commits
+        message = cast(OffsetCommitRequest, self._request.message)
+        sending = _Sending(self._request, call, {token: message})
+        if self._response is not None:
+            sending.stored[token] = self._response
+        answer = await self._driver.finish(call, sending.do)
+        return (await self._apis.responses(sending, answer))[0]
 
 
 def _is_alike(one: int, other: int) -> bool:
@@ -397,7 +394,26 @@ def _event(
     )
 
 
-_decoded = lru_cache(ANSWERS_MAX)(decode)
+def _read_answer(answer: bytes, version: int) -> tuple[OffsetCommitResponse, frozenset[int]]:
+    """The cluster's answer, and its codes. Raises WireError."""
+    _id, body_at = decode_response_header(_OFFSET_COMMIT, version, answer)
+    body = answer[body_at:]
+    decoded = _decode_remembered if len(body) <= ANSWER_REMEMBERED_BYTES_MAX else _decode_answer
+    return decoded(body, version)
+
+
+def _decode_answer(body: bytes, version: int) -> tuple[OffsetCommitResponse, frozenset[int]]:
+    response = decode(OffsetCommitResponse, body, version)
+    return response, _codes_of(response)
+
+
+_decode_remembered = lru_cache(ANSWERS_MAX)(_decode_answer)
+
+
+def _codes_of(answer: CommitResponse) -> frozenset[int]:
+    return frozenset(
+        [partition.error_code for topic in answer.topics for partition in topic.partitions]
+    )
 
 
 @lru_cache(BEGINNINGS_MAX)
