@@ -200,7 +200,7 @@ def _commit(
 ) -> SteadyStep | None:
     """A commit by a member, at its epoch, of partitions that no commit in flight has."""
     group, member_id = state.group, event.member_id
-    if event.is_transactional or any(map(state.committing.__contains__, event.partitions)):
+    if event.is_transactional or not state.committing.keys().isdisjoint(event.partitions):
         return None
     records: tuple[SteadyRecord, ...] = ()
     if isinstance(group, ClassicGroup):

@@ -173,8 +173,7 @@ class GroupDriver:
         if self._is_feeding or self._inputs or self.is_closed:
             return None
         call.knows_topics = self.work.topics.covers(call.topic_names)
-        pending_action = self.group.take_at_rest(Asked(call), self._services.clock.now_ms())
-        return pending_action if isinstance(pending_action, StoreCommits) else None
+        return self.group.send_at_rest(call, self._services.clock.now_ms())
 
     async def finish(self, call: Call, do: DoErrand | None = None) -> Answer:
         """Run the pending actions of a call that has begun, until it is answered."""

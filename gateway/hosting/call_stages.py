@@ -67,7 +67,7 @@ from gateway.hosting.waiting_calls import WaitingCalls
 from kafka_codecs.error_codes import ErrorCode
 
 # Every request asks for these, and Python 3.11 takes long to find an Enum's member.
-_SENT, _ENDED = CommitPhase.SENT, CommitPhase.ENDED
+_SENT, _ENDED, _STORING = CommitPhase.SENT, CommitPhase.ENDED, Stage.STORING
 _FOR_THE_ANCHOR = (Stage.ADMITTING, Stage.CONFIRMING)
 """The stages of calls that wait for nothing but the anchor."""
 JOIN_WAIT_MS = 10_000
@@ -578,14 +578,14 @@ class CallStages:
         call.asked_ms, call.was_held = now_ms, self._anchor.is_here
         self._commits.queue(call)
         self._commits.on_decision(commit, decided[1])
-        call.move(Stage.STORING)
+        call.move(_STORING)
         return self._commits.send(call, (commit,), ids, now_ms)
 
     def end_at_rest(self, call: Commits, codes: CommitCodes, now_ms: int) -> bool:
         """Answer a commit that the cluster has stored. False if anything waits for it, or if the
         cluster gave any other answer."""
         commit = call.only
-        if commit is None or commit.phase is not _SENT or call.stage is not Stage.STORING:
+        if commit is None or commit.phase is not _SENT or call.stage is not _STORING:
             return False
         if codes[commit.token] != STORED or self._commits.has_later(call):
             return False

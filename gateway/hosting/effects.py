@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from coordinator.engine import GroupEngine
 from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
+from coordinator.interface.value import value
 from coordinator.interface.volatile_records import Computation, RegexResolution
 from gateway.events.event import DecisionEvents, GatewayEvent, Level
 from gateway.hosting.answers import code_for
@@ -109,7 +110,7 @@ class AskCoordinator:
     """Whether the coordinator may have moved, so that it has to be looked up first."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class AnswerClient:
     """Give the client the answer of its call."""
 

@@ -151,9 +151,9 @@ class HostedGroup:
             case inputs.Done(StoreCommits(call=commits), codes):
                 is_taken = self.calls.end_at_rest(commits, codes, now_ms)
                 return AnswerClient(commits) if is_taken else None
+            case inputs.Asked(Commits() as commits):
+                return self.send_at_rest(commits, now_ms)
             case inputs.Asked(call) if call.is_at_coordinator and call.knows_topics:
-                if isinstance(call, Commits):
-                    return self.calls.send_at_rest(call, now_ms)
                 reply = self.answer_at_rest(call.event, now_ms)
                 if reply is None:
                     return None
@@ -161,6 +161,12 @@ class HostedGroup:
                 return AnswerClient(call)
             case _:
                 return None
+
+    def send_at_rest(self, commits: Commits, now_ms: int) -> StoreCommits | None:
+        """Have a commit sent as in `take_at_rest`, None if it is to be handled."""
+        if not (commits.is_at_coordinator and commits.knows_topics):
+            return None
+        return self.calls.send_at_rest(commits, now_ms)
 
     def answer_at_rest(self, event: Request | None, now_ms: int) -> Reply | None:
         """The reply to a heartbeat as in `take_at_rest`, None if it is to be handled. The client is

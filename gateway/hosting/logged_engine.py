@@ -369,7 +369,8 @@ class LoggedEngine:
         `answers_within_ms`: how long the latest heartbeats took to be answered."""
         if self.phase is not _READY or self._queue or self._happened:
             return None
-        due_ms = self.core.next_deadline_ms()
+        core = self.core
+        due_ms = core.next_deadline_ms()
         if due_ms is None or due_ms <= now_ms:
             return None
         # Events tell what a member states once. Some clients repeat it in each heartbeat.
@@ -380,7 +381,7 @@ class LoggedEngine:
         ):
             return None
         try:
-            decided = self.core.decide_at_rest(
+            decided = core.decide_at_rest(
                 event, now_ms=now_ms, topics=self.topics, answers_within_ms=answers_within_ms
             )
         except Exception:  # the boundary of the group: the decision that follows finds the same bug
@@ -392,7 +393,7 @@ class LoggedEngine:
             if isinstance(record, DeadlineSet) and record.at_ms < due_ms:
                 return None  # the driver would have to wake earlier
         for record in records:
-            self.core.apply(record)
+            core.apply(record)
         if reply is not None:
             self._answered_ms = now_ms
             self._has_served |= isinstance(reply, SERVED) and not reply.error
