@@ -167,18 +167,18 @@ class GroupState(Forkable):
         """Apply a record. Replay passes only durable records, in any combination that log
         compaction can leave (rule 8.4). Frequent records come first."""
         match record:
-            case DeadlineSet(key, at_ms):
-                self.deadlines.put(key, at_ms)
+            case DeadlineSet():
+                self.deadlines.put(record.key, record.at_ms)
+            case CommitStarted():
+                if record.commit not in self.commits:
+                    self.committing.add(record.in_flight.partitions)
+                self.commits.put(record.commit, record.in_flight)
+            case CommitEnded():
+                if (ended := self.commits.get(record.commit)) is not None:
+                    self.committing.remove(ended.partitions)
+                    self.commits.drop(record.commit)
             case DeadlineCleared(key):
                 self.deadlines.drop(key)
-            case CommitStarted(commit, in_flight):
-                if commit not in self.commits:
-                    self.committing.add(in_flight.partitions)
-                self.commits.put(commit, in_flight)
-            case CommitEnded(commit):
-                if (ended := self.commits.get(commit)) is not None:
-                    self.committing.remove(ended.partitions)
-                    self.commits.drop(commit)
             case (
                 CurrentAssignment()
                 | MemberMetadata()
