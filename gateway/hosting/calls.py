@@ -222,6 +222,8 @@ class Commits(Call):
 
     commits: dict[Token, Commit] = field(default_factory=dict)
     order_keys: frozenset[object] = field(default=frozenset(), init=False)
+    only: Commit | None = field(default=None, init=False)
+    """The commit, None if there are several."""
     stage: Stage = field(default=Stage.QUEUED, init=False)
     is_probed: bool = field(default=False, init=False)
     """Whether the client's broker is known to be reachable."""
@@ -229,19 +231,16 @@ class Commits(Call):
     """Where a move that has checked them counts them; None if the engine checks them."""
 
     def __post_init__(self) -> None:
-        for commit in self.commits.values():
+        commits = self.items
+        for commit in commits:
             self.topic_names |= commit.topic_names
             self.order_keys |= commit.order_keys
+        self.only = commits[0] if len(commits) == 1 else None
 
     @property
     def items(self) -> Sequence[Commit]:
         """What the engine has to decide for the call."""
         return tuple(self.commits.values())
-
-    @property
-    def only(self) -> Commit | None:
-        """The commit, None if there are several."""
-        return next(iter(self.commits.values())) if len(self.commits) == 1 else None
 
     @property
     def outcomes(self) -> Mapping[Token, Outcome]:

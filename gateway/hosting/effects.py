@@ -205,8 +205,8 @@ class Surroundings(Protocol):
 def carry_out(effect: Effect, surroundings: Surroundings) -> None:
     """Have an effect carried out."""
     match effect:
-        case AnswerClient(call):
-            surroundings.answer(call)
+        case AnswerClient():
+            surroundings.answer(effect.call)
         case LearnTopics() | LocateCoordinator() | ProbeBroker() | StoreCommits():
             surroundings.start_action(effect)
         case Reserve():

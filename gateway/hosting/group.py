@@ -148,8 +148,9 @@ class HostedGroup:
         sent, or its end noted. Returns the one effect; `next_ms` stays. Otherwise nothing has
         changed, and the input is to be handled."""
         match event:
-            case inputs.Done(StoreCommits(call=commits), codes):
-                is_taken = self.calls.end_at_rest(commits, codes, now_ms)
+            case inputs.Done() if isinstance(event.effect, StoreCommits):
+                commits = event.effect.call
+                is_taken = self.calls.end_at_rest(commits, event.result, now_ms)
                 return AnswerClient(commits) if is_taken else None
             case inputs.Asked(Commits() as commits):
                 return self.send_at_rest(commits, now_ms)
