@@ -51,7 +51,7 @@ async def test_a_commit_to_a_classic_group_passes_through_few_functions() -> Non
         joined = await stage.client.enter()
         commit = commit_of(OFFSETS, member_id=joined.member_id, epoch=joined.generation_id)
         called = await functions_for(stage, commit, 8)
-    assert len(called) <= 134
+    assert len(called) <= 133
     assert files_of(called) <= 41
 
 
@@ -60,7 +60,7 @@ async def test_a_commit_to_a_native_group_passes_through_few_functions() -> None
         joined = await stage.client.native("n")
         commit = commit_of(OFFSETS, member_id="n", epoch=joined.member_epoch)
         called = await functions_for(stage, commit, 9)
-    assert len(called) <= 137
+    assert len(called) <= 136
     assert files_of(called) <= 43
 
 
