@@ -402,7 +402,7 @@ class CallStages:
             case ProbeBroker(call=commits), bool(is_there):
                 commits.is_probed = True
                 if not is_there:
-                    self._commits.never_sent(commits)
+                    self._commits.end_unsent(commits, is_away=True)
                 self._advance(call, now_ms)
             case StoreCommits(call=commits), Mapping():
                 self._commits.on_stored(commits, result, now_ms)
@@ -445,22 +445,21 @@ class CallStages:
     def take_outcomes(self, now_ms: int) -> None:
         """Move on the calls that the engine has decided, and the move."""
         while self._engine.outcomes:
-            outcomes, self._engine.outcomes = self._engine.outcomes, []
-            for item, outcome in outcomes:
-                if isinstance(outcome, bool):
-                    assert isinstance(item, StepOfMove)
-                    self._move.on_decided(item, is_durable=outcome, now_ms=now_ms)
-                    continue
-                assert not isinstance(item, StepOfMove)
-                if not isinstance(outcome, Unanswerable) and outcome.reason:
-                    self._effects.append(refusal_line(self._parts.group_id, item, outcome))
-                if isinstance(item, Commit):
-                    call = item.call
-                    assert call is not None
-                    self._commits.on_decision(item, outcome)
-                    self._store_if_decided(call, now_ms)
-                else:
-                    self._on_decision(item, outcome, now_ms)
+            item, outcome = self._engine.outcomes.popleft()
+            if isinstance(outcome, bool):
+                assert isinstance(item, StepOfMove)
+                self._move.on_decided(item, is_durable=outcome, now_ms=now_ms)
+                continue
+            assert not isinstance(item, StepOfMove)
+            if not isinstance(outcome, Unanswerable) and outcome.reason:
+                self._effects.append(refusal_line(self._parts.group_id, item, outcome))
+            if isinstance(item, Commit):
+                call = item.call
+                assert call is not None
+                self._commits.on_decision(item, outcome)
+                self._store_if_decided(call, now_ms)
+            else:
+                self._on_decision(item, outcome, now_ms)
 
     def _on_decision(
         self, call: Call, outcome: Reply | Refused | Unanswerable, now_ms: int
@@ -495,7 +494,10 @@ class CallStages:
         if joined_on.record((reply.member_id,), call.connection):
             joined_on.forget_others(self.member_ids())
         if call.api is GroupApi.CONSUMER_JOIN:
-            self._commits.on_native_join(reply.member_id, call.connection, call.newest_connection)
+            # The member may have been here before, or the process that had its id. It may fetch
+            # before a commit of the same epoch arrives that was sent on an older connection.
+            newest = call.newest_connection
+            self._commits.record_used((reply.member_id,), call.connection, newest)
 
     def _confirm(self, call: Call, now_ms: int) -> None:
         """Before an answer grants partitions, the cluster confirms the anchor: an admin may have
@@ -776,7 +778,7 @@ class CallStages:
         """Answer the call with an error of the gateway itself."""
         refusal = refuse(cause, reason)
         if isinstance(call, Commits) and call.stage is Stage.STORING:
-            self._commits.refuse(call, refusal)
+            self._commits.end_unsent(call, refused=refusal)
             self.answer(call, call.outcomes)
         else:
             self.answer(call, refusal)
@@ -810,6 +812,5 @@ class CallStages:
         """After a bug: answer all calls with Unanswerable."""
         for call in tuple(self.by_token.values()):
             if isinstance(call, Commits):
-                self._commits.abandon_undecided(call)
                 self._commits.abandon(call, now_ms)
             self.answer(call, Unanswerable())

@@ -103,13 +103,9 @@ class CommitsInFlight:
                 return True
         return False
 
-    def on_native_join(self, member_id: str | None, connection: int, newest: int) -> None:
-        """A native member has joined: perhaps again, or as a new process with the id of one that
-        crashed. It may fetch before a commit of the same epoch arrives that it, or that process,
-        had sent on an older connection."""
-        self._record_used((member_id,), connection, newest)
-
-    def _record_used(self, keys: Collection[object], connection: int, newest: int) -> None:
+    def record_used(self, keys: Collection[object], connection: int, newest: int) -> None:
+        """The members have used this connection: a commit that arrives later on an older one may
+        be older than their offsets."""
         if self._newest.record(keys, connection, newest):
             self._newest.forget_others(self._members())
 
@@ -120,7 +116,7 @@ class CommitsInFlight:
         for commit in call.commits.values():
             is_of_member = commit.has_member and all(key in members for key in commit.order_keys)
             if is_of_member and call.connection is not None:
-                self._record_used(commit.order_keys, call.connection, call.newest_connection)
+                self.record_used(commit.order_keys, call.connection, call.newest_connection)
 
     def on_recalled(self, call: Commits) -> None:
         """A move has checked the commits of recalled members, which travel under other ids."""
@@ -165,7 +161,7 @@ class CommitsInFlight:
     def _record_decided(self, call: Commits, commit: Commit, reply: Reply | None) -> None:
         tells_connection = reply is not None and reply.error in _TELLS_CONNECTION
         if tells_connection and commit.has_member and call.connection is not None:
-            self._record_used(commit.order_keys, call.connection, call.newest_connection)
+            self.record_used(commit.order_keys, call.connection, call.newest_connection)
 
     def send(
         self, call: Commits, commits: Sequence[Commit], ids: AnchorIds | None, now_ms: int
@@ -214,29 +210,20 @@ class CommitsInFlight:
         self._anchor.doubt(commit.ids, "a commit", ErrorCode(min(displaced)), now_ms)
         return True
 
-    def never_sent(self, call: Commits) -> None:
-        """The client's broker is away."""
+    def end_unsent(
+        self, call: Commits, *, refused: Refused | None = None, is_away: bool = False
+    ) -> None:
+        """End the accepted commits that were not sent: they are refused, their client's broker is
+        away, or nobody waits for them."""
         for commit in call.in_phase(_ACCEPTED):
-            commit.outcome = replace(commit.outcome, is_away=True)
-            self._engine.end_commit(commit)
-
-    def refuse(self, call: Commits, refused: Refused) -> None:
-        """Refuse the accepted commits that were not sent."""
-        for commit in call.in_phase(_ACCEPTED):
-            commit.outcome = replace(commit.outcome, refused=refused)
+            commit.outcome = replace(commit.outcome, refused=refused, is_away=is_away)
             self._engine.end_commit(commit)
 
     def abandon(self, call: Commits, now_ms: int) -> None:
         """End the accepted commits of a call that is not carried on."""
-        for commit in call.in_phase(_ACCEPTED):
-            self._engine.end_commit(commit)
+        self.end_unsent(call)
         for commit in call.in_phase(_SENT):
             self._lose(call, commit, now_ms)
-
-    def abandon_undecided(self, call: Commits) -> None:
-        """End the commits that the engine may have accepted before it was loaded again."""
-        for commit in call.in_phase(_RECEIVED):
-            self._engine.end_commit(commit)
 
     def _end(self, call: Commits, commit: Commit) -> None:
         """The cluster has stored a commit that was sent, or never will."""

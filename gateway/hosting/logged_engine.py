@@ -102,7 +102,7 @@ class LoggedEngine:
         self.phase = LogPhase.UNLOADED
         self.core = GroupEngine(group_id, config)
         self.topics = Topics()
-        self.outcomes: list[Decided] = []
+        self.outcomes: deque[Decided] = deque()
         """The group takes them out."""
         self.observer: Observer | None = None
         self.grace = Grace()
@@ -239,7 +239,8 @@ class LoggedEngine:
 
     def start_again(self) -> None:
         """Forget the requests that were under way and load again, after a bug of the caller. What
-        has happened is decided again, because it is not repeated."""
+        has happened is decided again, because it is not repeated. A commit that was not sent has
+        ended, even if its client has gone."""
         if self._batch is not None:
             self._batch.close()
             events = [decision.event for decision in self._batch.decisions]
@@ -250,9 +251,13 @@ class LoggedEngine:
         self._happened = deque(happenings)
         self._batch = self._computing = None
         self._is_broken = False
+        forgotten = *self._queue, *self._waiting.values(), *(item for item, _ in self.outcomes)
         self._queue.clear()
         self._waiting.clear()
         self.outcomes.clear()
+        for item in forgotten:
+            if isinstance(item, Commit) and item.phase is CommitPhase.RECEIVED:
+                self.end_commit(item)
         if self.phase is not LogPhase.UNLOADED:
             self.phase = LogPhase.LOADING
             self._effects.append(Load())

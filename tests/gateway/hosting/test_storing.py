@@ -19,10 +19,11 @@ from coordinator.interface.events import (
 from coordinator.interface.replies import ConsumerHeartbeatReply
 from gateway.hosting.anchor import ABOUT_THE_ANCHOR
 from gateway.hosting.answers import RefusalReason
-from gateway.hosting.call_stages import MEMBER_WAIT_MS
+from gateway.hosting.call_stages import MEMBER_WAIT_MS, CallStages
 from gateway.hosting.calls import (
     AWAY,
     LOST,
+    Call,
     Commits,
     LearnTopics,
     Outcome,
@@ -503,6 +504,30 @@ def test_no_commit_is_forgotten_after_a_bug(on: HostedScene) -> None:
     assert isinstance(waiting.answer, Unanswerable)
     on.wait(10_000)
     assert phases(sent) + phases(waiting) == [CommitPhase.ENDED] * 2
+    assert in_flight(on) == set()
+
+
+def test_a_commit_of_a_client_that_has_gone_is_not_forgotten_after_a_bug(
+    on: HostedScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bug was met between the engine's decision and what follows from it."""
+    member, real = on.native_member(), CallStages._on_decision
+    on.hold(Write)
+    on.native("o")
+    joins, commit = on.native("p"), on.commit("n", member.member_epoch)
+    on.gone(commit)
+
+    def on_decision(stages: CallStages, call: Call, *rest: Any) -> None:
+        if call is joins:
+            raise ZeroDivisionError
+        real(stages, call, *rest)
+
+    monkeypatch.setattr(CallStages, "_on_decision", on_decision)
+    with pytest.raises(ZeroDivisionError):
+        on.release(Write)
+    assert in_flight(on) != set()
+    start_again(on)
+    on.wait(0)
     assert in_flight(on) == set()
 
 
