@@ -49,14 +49,15 @@ class Adoptees:
         return protocol_names(self.leader.protocols)
 
     @cached_property
-    def _by_id(self) -> Mapping[str, ClassicGroupMember]:
+    def by_id(self) -> Mapping[str, ClassicGroupMember]:
+        """The members by their ids."""
         return {member.member_id: member for member in self.group.members}
 
     def is_current(self, event: Request | None) -> bool:
         """Whether it is the heartbeat of a member in the group's generation."""
         if not isinstance(event, HeartbeatReceived) or event.generation != self.group.generation:
             return False
-        member = self._by_id.get(event.member_id)
+        member = self.by_id.get(event.member_id)
         return member is not None and event.instance_id in (None, member.instance_id)
 
     def leaders_ids(self, generation: int) -> AnchorIds:

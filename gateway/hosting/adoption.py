@@ -163,8 +163,7 @@ class Adopting(Moving):
     @property
     def member_ids(self) -> Collection[str]:
         """The ids of the members that are adopted, once they are known."""
-        members = () if self._adoption is None else self._adoption.group.members
-        return {member.member_id for member in members}
+        return () if self._adoption is None else self._adoptees.by_id.keys()
 
     @property
     def _has_held(self) -> bool:
@@ -380,7 +379,7 @@ class Adopting(Moving):
         """Only the members are there, so it was the leader's JoinGroup that began the round. It has
         arrived, and no native consumer can convert the group any more."""
         there = set() if group is None else {member.member_id for member in group.members}
-        if there != {member.member_id for member in self._adoptees.group.members}:
+        if there != self._adoptees.by_id.keys():
             self._fail("another member has come", now_ms)
             return
         self._move(Stage.RELEASING, now_ms)

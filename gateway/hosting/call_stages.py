@@ -56,10 +56,10 @@ from gateway.hosting.logged_engine import Item, StepOfMove
 from gateway.hosting.move import Move
 from gateway.hosting.routes import (
     ROUTES,
-    SITUATION_OF,
     CallKind,
     GroupSituation,
     Route,
+    Situation,
     refusal_by,
 )
 from gateway.hosting.states import AnchorPhase, CommitPhase, LogPhase, Stage
@@ -220,7 +220,7 @@ class CallStages:
                 assert decision is not None
                 self.answer(call, refusal_by(decision))
 
-    def _situation(self, call: Call, now_ms: int) -> tuple[GroupSituation, RoutingDecision | None]:
+    def _situation(self, call: Call, now_ms: int) -> tuple[Situation, RoutingDecision | None]:
         """The situation, and the decision on the group if it follows from that. The cluster is
         asked only about a group without members here that does not move."""
         if call.is_placed or self._engine.is_live:
@@ -232,7 +232,7 @@ class CallStages:
         decision = self._parts.routing.find_decision(call, now_ms)
         if decision is None:
             return GroupSituation.UNKNOWN_TO_US, None
-        return SITUATION_OF[decision.mode], decision
+        return decision.mode, decision
 
     def _place_here(self, call: Call, now_ms: int) -> None:
         """At another listener than the coordinator's, a broker would refuse the call."""

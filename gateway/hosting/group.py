@@ -375,7 +375,8 @@ class HostedGroup:
         """Another member has the group in the cluster, or may have had it, if there is a loss."""
         if loss is None:
             return
-        self._loss_cause = "taken" if isinstance(loss, GroupTaken) else "anchor_lost"
+        if self.routing.is_hosting:
+            self._loss_cause = "taken" if isinstance(loss, GroupTaken) else "anchor_lost"
         if self.engine.is_live:
             self._effects.append(EmitNow(loss))
             self.engine.observe(GroupLost(cause=RemovalCause(loss.name)))

@@ -15,7 +15,7 @@ from gateway.hosting.states import Mode
 
 
 class GroupSituation(Enum):
-    """Who has the group, as far as its calls are concerned."""
+    """Who has a group that has members here, moves, or is not known yet."""
 
     HERE = auto()
     """The group has members here, or the caller knows that it is hosted."""
@@ -23,14 +23,6 @@ class GroupSituation(Enum):
     """The log is being read, and may have members of the group."""
     UNKNOWN_TO_US = auto()
     """The cluster has to be asked who is in the group."""
-    HOSTED = auto()
-    """The gateway's engine has the group, without members."""
-    FORWARDED = auto()
-    """The cluster has it."""
-    ELSEWHERE = auto()
-    """Another gateway has it."""
-    UNCERTAIN = auto()
-    """The cluster does not say who is in the group."""
     PROPOSED = auto()
     """An adoption looks at the group, and has changed nothing."""
     HELD = auto()
@@ -43,6 +35,10 @@ class GroupSituation(Enum):
     """A release has let the group go, and a native member has to be the first in the cluster."""
     LET_GO = auto()
     """A release has let the group go. Only the log does not know yet."""
+
+
+Situation = GroupSituation | Mode
+"""Who has the group, as far as its calls are concerned. Of other groups the decision says it."""
 
 
 class CallKind(Enum):
@@ -105,14 +101,14 @@ _UNLESS_CLUSTERS = {
 }
 _UNLESS_HELD = {CallKind.NATIVE_JOIN: Route.CLUSTER_UNLESS_HELD}
 
-_ROWS: Mapping[GroupSituation, tuple[Route, Mapping[CallKind, Route]]] = {
+_ROWS: Mapping[Situation, tuple[Route, Mapping[CallKind, Route]]] = {
     GroupSituation.HERE: (Route.HERE, {}),
     GroupSituation.UNREAD: (Route.AFTER_LOAD, _UNLESS_FOREIGN),
     GroupSituation.UNKNOWN_TO_US: (Route.AFTER_LOOK, _UNLESS_FOREIGN),
-    GroupSituation.HOSTED: (Route.HERE, _UNLESS_FOREIGN),
-    GroupSituation.FORWARDED: (Route.CLUSTER, {**_UNLESS_HELD, **_UNLESS_FOREIGN}),
-    GroupSituation.ELSEWHERE: (Route.REFUSE, {**_UNLESS_CLUSTERS, **_UNLESS_FOREIGN}),
-    GroupSituation.UNCERTAIN: (Route.REFUSE, _UNLESS_FOREIGN),
+    Mode.HOSTED: (Route.HERE, _UNLESS_FOREIGN),
+    Mode.FORWARDED: (Route.CLUSTER, {**_UNLESS_HELD, **_UNLESS_FOREIGN}),
+    Mode.ELSEWHERE: (Route.REFUSE, {**_UNLESS_CLUSTERS, **_UNLESS_FOREIGN}),
+    Mode.UNKNOWN: (Route.REFUSE, _UNLESS_FOREIGN),
     GroupSituation.PROPOSED: (Route.CLUSTER, _UNLESS_HELD),
     GroupSituation.HELD: (Route.AFTER_MOVE, {CallKind.HEARTBEAT: Route.MOVE}),
     GroupSituation.RECALLED: (Route.MOVE, {}),
@@ -127,7 +123,7 @@ _ROWS: Mapping[GroupSituation, tuple[Route, Mapping[CallKind, Route]]] = {
     GroupSituation.LET_GO: (Route.CLUSTER, {}),
 }
 
-ROUTES: Mapping[tuple[GroupSituation, CallKind], Route] = MappingProxyType(
+ROUTES: Mapping[tuple[Situation, CallKind], Route] = MappingProxyType(
     {
         (situation, kind): exceptions.get(kind, route)
         for situation, (route, exceptions) in _ROWS.items()
@@ -135,20 +131,10 @@ ROUTES: Mapping[tuple[GroupSituation, CallKind], Route] = MappingProxyType(
     }
 )
 
-SITUATION_OF: Mapping[Mode, GroupSituation] = MappingProxyType(
-    {
-        Mode.HOSTED: GroupSituation.HOSTED,
-        Mode.FORWARDED: GroupSituation.FORWARDED,
-        Mode.ELSEWHERE: GroupSituation.ELSEWHERE,
-        Mode.UNKNOWN: GroupSituation.UNCERTAIN,
-    }
-)
-"""The situation of a group without members here that does not move, by the decision on it."""
-
 
 def answer_elsewhere(decision: RoutingDecision, call: Call) -> Forwarded | Refused:
     """The answer to a call that adds no member to a group that the gateway does not host."""
-    if ROUTES[SITUATION_OF[decision.mode], CallKind.of(call)] is Route.REFUSE:
+    if ROUTES[decision.mode, CallKind.of(call)] is Route.REFUSE:
         return refusal_by(decision)
     return Forwarded(decision.reason)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from coordinator.interface.replies import ConsumerHeartbeatReply
+from gateway.hosting.anchor import GENERATIONS_OF_A_CONSUMER
 from gateway.hosting.answers import RefusalReason
 from gateway.hosting.calls import Refused, StoreCommits
 from gateway.hosting.effects import AskCoordinator, Look
@@ -75,6 +76,19 @@ def test_a_consumer_that_came_and_left_unseen_has_had_the_group(live: HostedScen
     assert error_of(live.native("n", 2)) is ErrorCode.UNKNOWN_MEMBER_ID
     assert "has left" in live.told("group_taken")[0]["reason"]
     assert live.native_member().assignment
+
+
+def test_a_loss_before_the_group_was_hosted_does_not_end_its_hosting(on: HostedScene) -> None:
+    """The anchor was there for a client that asked for an id, and lost the group meanwhile."""
+    on.join()
+    on.in_cluster.remove_member()
+    on.in_cluster.generation += 2 * GENERATIONS_OF_A_CONSUMER
+    on.wait(10_000)
+    on.native_member()
+    on.native("n", -1)
+    assert on.told("hosting_ended") == []
+    on.wait(120_000)
+    assert [event["cause"] for event in on.told("hosting_ended")] == ["forgotten"]
 
 
 def test_a_group_that_begins_again_in_the_cluster_names_its_generations(live: HostedScene) -> None:

@@ -5,7 +5,7 @@ import pytest
 from gateway.hosting.answers import ANSWERS, JOINS, GroupApi
 from gateway.hosting.calls import Call
 from gateway.hosting.group_routing import RoutingDecision
-from gateway.hosting.routes import ROUTES, SITUATION_OF, CallKind, GroupSituation, Route
+from gateway.hosting.routes import ROUTES, CallKind, GroupSituation, Route, Situation
 from gateway.hosting.states import Mode
 
 MOVES = (
@@ -16,15 +16,16 @@ MOVES = (
     GroupSituation.NATIVE_FIRST,
     GroupSituation.LET_GO,
 )
+SITUATIONS: tuple[Situation, ...] = (*GroupSituation, *Mode)
 CALLS = [Call(api=api) for api in GroupApi] + [Call(api=GroupApi.JOIN, is_foreign=True)]
 
 
-def route(situation: GroupSituation, call: Call) -> Route:
+def route(situation: Situation, call: Call) -> Route:
     return ROUTES[situation, CallKind.of(call)]
 
 
-@pytest.mark.parametrize("situation", GroupSituation)
-def test_every_call_has_a_route(situation: GroupSituation) -> None:
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_every_call_has_a_route(situation: Situation) -> None:
     assert all(isinstance(route(situation, call), Route) for call in CALLS)
 
 
@@ -32,7 +33,7 @@ def test_only_a_group_that_is_hosted_answers_itself() -> None:
     """At no other time may its engine grant partitions."""
     assert {situation for (situation, _kind), route in ROUTES.items() if route is Route.HERE} == {
         GroupSituation.HERE,
-        GroupSituation.HOSTED,
+        Mode.HOSTED,
     }
 
 
@@ -56,8 +57,8 @@ def test_joins_of_one_kind_wait_until_the_other_has_made_way() -> None:
     ]
 
 
-@pytest.mark.parametrize("situation", [each for each in GroupSituation if each not in MOVES])
-def test_a_foreign_join_finds_the_cluster_without_the_anchor(situation: GroupSituation) -> None:
+@pytest.mark.parametrize("situation", [each for each in SITUATIONS if each not in MOVES])
+def test_a_foreign_join_finds_the_cluster_without_the_anchor(situation: Situation) -> None:
     """Only a group with members here keeps it."""
     expected = Route.CLUSTER_WITHOUT_ANCHOR
     if situation is GroupSituation.HERE:
@@ -69,6 +70,6 @@ def test_a_foreign_join_finds_the_cluster_without_the_anchor(situation: GroupSit
 @pytest.mark.parametrize("api", GroupApi)
 def test_what_is_refused_has_a_code(mode: Mode, api: GroupApi) -> None:
     """The table of errors says the same."""
-    is_refused = route(SITUATION_OF[mode], Call(api=api)) is Route.REFUSE
+    is_refused = route(mode, Call(api=api)) is Route.REFUSE
     reason = RoutingDecision(mode).cause
     assert is_refused == (reason is not None and ANSWERS[reason, api] is not None)
