@@ -93,7 +93,8 @@ def carry_out_now(
     """Log a line, or report an event. `owner`: whose request has named the group."""
     match effect:
         case Log(level, event, fields, error):
-            getattr(log, level)(event, **fields, **({"exc_info": error} if error else {}))
+            traceback = {"exc_info": error} if error else {}
+            getattr(log, level)(event, group_id=group_id, **fields, **traceback)
         case EmitNow(GroupForwarded() | HostingStarted() as event):
             journal.emit(event, group_id, owner)  # clients can name groups without end
         case EmitNow(event):

@@ -205,7 +205,7 @@ class GroupRouter:
             replies[item.token] = reply
         for item in call.items:
             if (reply := replies[item.token]).reason:
-                line = refusal_line(group_id, item, reply)
+                line = refusal_line(item, reply)
                 carry_out_now(line, group_id, self._journal)
         if isinstance(call, Commits):
             return {token: Outcome(decision=reply) for token, reply in replies.items()}

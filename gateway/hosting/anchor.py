@@ -96,7 +96,6 @@ class Anchor:
         """Counts the requests that confirm the anchor when they are answered."""
         self.confirmed = 0
         """The number of the latest such request that was answered."""
-        self._group_id = group_id
         self._assignment = assignment
         self._linger_ms = linger_ms
         self._effects = effects
@@ -452,4 +451,4 @@ class Anchor:
         self.phase = check_move(ANCHOR, self.phase, phase)
 
     def _log(self, event: str, *, level: Level = "info", **fields: object) -> None:
-        self._effects.append(Log(level, event, {"group_id": self._group_id, **fields}))
+        self._effects.append(Log(level, event, fields))

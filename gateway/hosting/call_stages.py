@@ -48,7 +48,7 @@ from gateway.hosting.calls import (
 )
 from gateway.hosting.cluster_lookup import ClusterLookup
 from gateway.hosting.commits import STORED, CommitsInFlight
-from gateway.hosting.effects import AnswerClient, Log, refusal_line
+from gateway.hosting.effects import AnswerClient, refusal_line
 from gateway.hosting.group_parts import GroupParts
 from gateway.hosting.group_routing import RoutingDecision
 from gateway.hosting.identity import NO_IDS, AnchorIds
@@ -276,7 +276,7 @@ class CallStages:
         elif self._lookup.latest_outcome is None or not call.has_look:
             self.wait_for_look(call)
         elif refusal := hold.refusal(call, self._parts.config, self._lookup.latest_outcome):
-            self._effects.append(refusal_line(self._parts.group_id, call, refusal))
+            self._effects.append(refusal_line(call, refusal))
             self.answer(call, refusal)
         else:
             self._forward(call, decision, now_ms)
@@ -310,7 +310,7 @@ class CallStages:
         is_decided_anyway = call.pending_action is not None or self._needs_nothing(call, now_ms)
         refusal = None if is_decided_anyway else self._engine.refusal(call, now_ms)
         if refusal is not None:
-            self._effects.append(refusal_line(self._parts.group_id, call, refusal))
+            self._effects.append(refusal_line(call, refusal))
             self.answer(call, refusal)
             return
         if not call.knows_topics:
@@ -435,8 +435,7 @@ class CallStages:
             case LocateCoordinator():
                 self.refuse(call, RefusalReason.COORDINATOR_UNKNOWN, reason)
             case LearnTopics():
-                fields = {"group_id": self._parts.group_id, "reason": reason}
-                self._effects.append(Log("warning", "topics_unknown", fields))
+                self._parts.log("warning", "topics_unknown", reason=reason)
                 refusal = refuse(RefusalReason.TOPICS_UNKNOWN, "its topics are unknown")
                 self._engine.outcomes.extend((item, refusal) for item in call.items)
 
@@ -452,7 +451,7 @@ class CallStages:
                 continue
             assert not isinstance(item, StepOfMove)
             if not isinstance(outcome, Unanswerable) and outcome.reason:
-                self._effects.append(refusal_line(self._parts.group_id, item, outcome))
+                self._effects.append(refusal_line(item, outcome))
             if isinstance(item, Commit):
                 call = item.call
                 assert call is not None
@@ -510,7 +509,7 @@ class CallStages:
         elif self.anchor_ids(call, MEMBER_WAIT_MS, now_ms, since=unconfirmed.confirms_since):
             refusal = self._refusal_of_gone(call, unconfirmed.reply, now_ms)
             if refusal is not None:
-                self._effects.append(refusal_line(self._parts.group_id, call, refusal))
+                self._effects.append(refusal_line(call, refusal))
             self._reply(call, refusal or unconfirmed.reply, now_ms)
 
     def _refusal_of_gone(self, call: Call, reply: Reply, now_ms: int) -> Reply | Refused | None:

@@ -140,7 +140,7 @@ class EmitNow:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Log a line."""
+    """Log a line about the group, whose id every line has."""
 
     level: Level
     event: str
@@ -221,7 +221,7 @@ def carry_out(effect: Effect, surroundings: Surroundings) -> None:
             surroundings.start_work(effect)
 
 
-def refusal_line(group_id: str, item: Call | Commit, outcome: Reply | Refused) -> Log:
+def refusal_line(item: Call | Commit, outcome: Reply | Refused) -> Log:
     """The line about a request that is refused, with the reason."""
     call = item.call if isinstance(item, Commit) else item
     if isinstance(outcome, Refused):
@@ -231,7 +231,6 @@ def refusal_line(group_id: str, item: Call | Commit, outcome: Reply | Refused) -
         code = outcome.error
     owner = None if call is None else call.owner
     fields = {
-        "group_id": group_id,
         "client": None if owner is None else str(owner),
         "event_type": type(item.event).__name__,
         "error_code": code.name,

@@ -51,4 +51,4 @@ class GroupParts:
 
     def log(self, level: Level, event: str, **fields: object) -> None:
         """Log a line."""
-        self.effects.append(Log(level, event, {"group_id": self.group_id, **fields}))
+        self.effects.append(Log(level, event, fields))

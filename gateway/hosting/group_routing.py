@@ -357,10 +357,7 @@ class GroupRouting:
             return self.forward(kind, now_ms)
         reason = f"in the cluster itself, the group has {outcome}"
         if self.is_adopted and self._told is not Mode.FORWARDED:
-            fields = {
-                "group_id": self.group_id,
-                "reason": f"{reason}: it is hosted after they leave",
-            }
+            fields = {"reason": f"{reason}: it is hosted after they leave"}
             self.outbox.append(Log("warning", "adopted_group_forwarded", fields))
         return self.forward(reason, now_ms)
 
@@ -410,8 +407,7 @@ class GroupRouting:
     def _report(self, event: str, reason: str, *, level: Level) -> None:
         """Log one line per reason, however often the group's clients ask."""
         if self._reported != reason:
-            fields = {"group_id": self.group_id, "reason": reason}
-            self.outbox.append(Log(level, event, fields))
+            self.outbox.append(Log(level, event, {"reason": reason}))
         self._reported = reason
 
 

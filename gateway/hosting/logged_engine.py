@@ -297,7 +297,6 @@ class LoggedEngine:
         """The log could not be read: refuse what waits, as a coordinator does while it loads."""
         if reason != self._told:
             fields = {
-                "group_id": self._group_id,
                 "reason": " ".join(reason.split()),
                 "next_retry_s": self._retry_ms / 1000,
             }
@@ -585,7 +584,7 @@ class LoggedEngine:
 
     def _log_bug(self, event: Event | None, error: Exception) -> None:
         # The event's name only: the event itself may hold a client's data.
-        fields = {"group_id": self._group_id, "event_type": type(event).__name__}
+        fields = {"event_type": type(event).__name__}
         self._effects.append(Log("error", "group_failed", fields, error))
 
     # -- ending ----------------------------------------------------------------------------------

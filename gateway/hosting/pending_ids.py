@@ -16,7 +16,7 @@ from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 REMEMBERED_MS = 60_000
 """How long after a move ids are remembered: the first round has ended by then."""
 IDS_MAX = 2_000
-"""Of more connections, the first is forgotten: its client then delays the round."""
+"""Ids that are remembered. If there are more, the client of the first may delay the round."""
 
 
 class PendingIds:

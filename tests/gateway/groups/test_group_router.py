@@ -52,7 +52,7 @@ async def test_what_is_known_of_groups_is_kept_from_inventors_of_names(
 async def test_an_id_counts_as_used_though_nothing_of_the_group_is_in_memory(
     autojump_clock: MockClock,
 ) -> None:
-    """Otherwise a member that joins again on its connection would get its former id, for ever."""
+    """A member that joins again on its connection would get its former id, for ever."""
     client = Client(client_id="a", client_host="/10.0.0.1", connection=1)
     async with hosted_groups() as groups:
         routing = groups.table.drivers.remember_routing(GROUP, None)

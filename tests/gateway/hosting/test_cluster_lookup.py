@@ -32,7 +32,7 @@ def test_all_that_wait_share_a_lookup(lookup: ClusterLookup, effects: list[Effec
 def test_a_lookup_that_began_before_the_anchor_asked_is_not_for_the_anchor(
     on: HostedScene, lookup: ClusterLookup
 ) -> None:
-    """It may have seen the old anchor."""
+    """The lookup may have seen the old anchor."""
     lookup.begin()
     on.group.anchor.wants_look = True
     assert not lookup.end()

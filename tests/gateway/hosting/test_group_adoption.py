@@ -202,7 +202,7 @@ def test_an_adopted_group_is_no_longer_the_clusters_when_its_members_have_left(o
 
 
 def test_a_lookup_from_before_the_adoption_does_not_give_the_group_away(on: Scene) -> None:
-    """It has seen in the cluster the members that are here now."""
+    """The lookup has seen the members in the cluster, and they are here now."""
     on.hold(Look)
     on.join("late")
     on.to_end()
@@ -212,8 +212,8 @@ def test_a_lookup_from_before_the_adoption_does_not_give_the_group_away(on: Scen
 
 
 def test_no_group_is_adopted_while_the_cluster_has_commits_for_it(on: Scene) -> None:
-    """They were sent while it had no members anywhere. If the answer to one is lost, the anchor has
-    to join, next to that of the adoption."""
+    """The commits were sent while the group had no members. If the answer to one is lost, the
+    anchor has to join, next to that of the adoption."""
     on.found = NoMembers()
     on.hold(StoreCommits)
     on.commit()

@@ -104,7 +104,7 @@ def test_a_call_keeps_its_first_limit(waiting: WaitingCalls) -> None:
 
 
 def test_a_call_expires_at_its_limit_and_not_before(waiting: WaitingCalls) -> None:
-    """It does so once, though it has begun to wait twice."""
+    """The call expires once, though it has begun to wait twice."""
     patient, call = join(1), join(2)
     waiting.add(patient)
     waiting.add_until(call, NOW_MS + 10, NOW_MS)
