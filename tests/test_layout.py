@@ -295,7 +295,7 @@ def test_the_modules_of_a_package_import_each_other_without_cycles() -> None:
 
 
 def test_the_packages_of_the_gateway_import_each_other_without_cycles() -> None:
-    """The sorter raises CycleError otherwise. The modules beside them connect them."""
+    """The sorter raises CycleError otherwise. The modules next to them connect them."""
     packages = {path.parent.name: path.parent for path in GATEWAY.glob("*/__init__.py")}
     order = TopologicalSorter(
         {

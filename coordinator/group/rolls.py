@@ -17,7 +17,7 @@ ANNOUNCED_ROLL_PAUSE_MS_MAX = 3_600_000
 
 
 def is_rolled(state: GroupState, config: GroupConfig, now_ms: int) -> bool:
-    """Whether a member has changed its protocol lately, or an operator has announced a roll."""
+    """Whether a member has changed its protocol recently, or an operator has announced a roll."""
     changed_ms = state.protocol_changed_ms
     if changed_ms and now_ms - changed_ms < config.roll_pause_ms:
         return True

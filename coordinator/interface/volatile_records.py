@@ -449,7 +449,7 @@ class ComputationFailed:
 
 @value()
 class Conversions:
-    """How often the group was converted lately."""
+    """How often the group was converted recently."""
 
     upgraded_ms: int = 0
     """When it became a consumer group last."""

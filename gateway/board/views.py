@@ -62,7 +62,7 @@ class GroupLine(View):
     """How often the group changed its protocol since `since_ms`."""
     lag: int | None
     """The records that the group has not committed yet, over the partitions with a commit; null if
-    it was not looked at lately."""
+    it was not looked at recently."""
     behind_ms: Count | None
     """How old the oldest record is that is not committed, at most, as the ends of the partitions
     have shown since the gateway looks at them; null if it was there before."""
@@ -158,7 +158,7 @@ class GroupPage(GroupLine):
     last_step: str | None
     """What the latest step did cost; null if there was none in this process."""
     last_refusal: str | None
-    """Why a client was refused that would have converted the group; null if none was lately."""
+    """Why a client was refused that would have converted the group; null if none was recently."""
     lag_before: int | None
     """The group's lag when it was converted last; null if unknown."""
     lag_history: tuple[int, ...]

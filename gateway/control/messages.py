@@ -135,7 +135,7 @@ class AssessGroup(_Message):
 
 
 class LatestEvents(_Message):
-    """Say what happened lately: to a group, or to the gateway and all groups."""
+    """Say what happened recently: to a group, or to the gateway and all groups."""
 
     group_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)] | None = None
 

@@ -77,7 +77,7 @@ class SeatedMember(FleetMember):
         return True
 
     def coordinator_ids(self, broker_id: int) -> Iterator[int]:
-        """See `FleetMember`. Those of gateways that have gone lately are among them."""
+        """See `FleetMember`. Those of gateways that have gone recently are among them."""
         slots = {seat.slot for seat in self.table.seats} | {gone.slot for gone in self.table.gone}
         for slot in sorted(slots):
             if self._find_seat(slot, broker_id) is not None:

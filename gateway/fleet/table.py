@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gateway.fleet.member import NO_SLOT
 
 SLOTS_MAX = 100
-"""Slots of one fleet, those of gateways that have gone lately included."""
+"""Slots of one fleet, those of gateways that have gone recently included."""
 GONE_MS = 300_000
 """How long the nodes of a gateway that has gone are listed at another address."""
 ENCODED_BYTES_MAX = 1 << 20

@@ -23,7 +23,7 @@ RECORDS = 300
 
 
 def copy(records: DataFrame, servers: str, topic: str, checkpoint: Path) -> None:
-    """Copy what a stream has by now to a topic, and stop."""
+    """Copy what a stream has so far to a topic, and stop."""
     query = (
         records.selectExpr("value")
         .writeStream.format("kafka")

@@ -42,7 +42,8 @@ async def test_a_classic_streams_application_counts_behind_the_gateway_as_at_the
 async def test_a_streams_application_changes_its_protocol_behind_the_gateway_as_at_the_broker(
     kafka: KafkaCluster,
 ) -> None:
-    """Only while nobody is in its group, in either direction; it goes on with its counts."""
+    """The switch is possible in either direction, but only while the group is empty. The
+    application continues with its counts."""
     class_path = streams_class_path(kafka.release)
 
     async def run(servers: str, name: str) -> Sequence[str]:

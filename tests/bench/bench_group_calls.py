@@ -1,4 +1,5 @@
-"""What group requests cost: heartbeats, commits (with each state log) and joins, beside peers.
+"""What group requests cost: heartbeats, commits (with each state log) and joins, compared with
+peers.
 
     .venv/bin/python tests/bench/bench_group_calls.py [--short] [--keep] [--only TEXT]
 

@@ -448,7 +448,8 @@ def count_all(library: Path, paths: Collection[HotPath], planted: str | None = N
 
 
 def judge(costs: Costs, committed: Mapping[str, Cost]) -> dict[HotPath, set[str]]:
-    """Print the costs beside those committed. Returns the names of the counts that are dearer."""
+    """Print the costs next to the committed ones. Returns the names of the counts that are
+    dearer."""
     dearer = {}
     alone = {path.name: cost for path, cost in costs.items()}
     for path, cost in costs.items():

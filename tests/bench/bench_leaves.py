@@ -1,4 +1,5 @@
-"""What leaves cost a group outside a migration, through groupferry beside Apache Kafka itself.
+"""What leaves cost a group outside a migration, through groupferry, compared with Apache Kafka
+itself.
 
     .venv/bin/python tests/bench/bench_leaves.py [--only TEXT]... [--keep]
 

@@ -1,8 +1,9 @@
-"""What a large native group costs while it forms and when a member leaves, beside Apache Kafka.
+"""What a large native group costs while it forms and when a member leaves, compared with Apache
+Kafka.
 
     .venv/bin/python tests/bench/bench_members.py [--short] [--keep] [--only TEXT]
 
-Members on connections of their own join at once a group on a topic of 3,000 partitions. They
+Members with a connection each join a group at the same time, on a topic of 3,000 partitions. They
 acknowledge each assignment immediately, and otherwise send heartbeats at an interval, until all of
 them have the group's epoch and their partitions. Then one leaves, and the others settle again.
 Processor time is that of groupferry, or of Kafka's broker, in all and per call.

@@ -7,12 +7,12 @@
 writes the events of a day, as that many groups that are rolled to the new protocol would tell them,
 and runs `groupferry report` on each amount: events per second, the memory of all its processes at
 the peak, and how many times as long it takes as the amount before. Each of a group's three members
-commits for its share of the partitions in one event. Beside it stands
-what one core does without Spark: it folds the same lines into the same tables, and as a reference
-only decodes their JSON. DuckDB, if it is installed, only reads the envelope's columns. CPU seconds
-say more than wall time on a busy machine.
+commits for its share of the partitions in one event. Next to it stands what one core does without
+Spark: it folds the same lines into the same tables, and as a reference only decodes their JSON.
+DuckDB, if it is installed, only reads the envelope's columns. CPU seconds say more than wall time
+on a busy machine.
 
-With --follow a report has taken in that many events, and goes on in small rounds: the CPU seconds
+With --follow a report has taken in that many events, and continues in small rounds: the CPU seconds
 of a round of 1,000 events, ten of each of 100 groups.
 """
 
@@ -224,7 +224,7 @@ def _start(gateway: int, sequence: Iterator[int]) -> str:
 
 
 def _of_group(own: Sequence[str], gateway: int, group: int, sequence: Iterator[int]) -> str:
-    """The lines of a group, beside which the gateway counts its process's events."""
+    """The lines of a group. The gateway also counts its process's events."""
     numbered = (
         line
         if '"process_id":null' in line

@@ -1,4 +1,4 @@
-"""What relaying costs, beside HAProxy and a C program that copies bytes.
+"""What relaying costs, compared with HAProxy and a C program that copies bytes.
 
     .venv/bin/python tests/bench/bench_relay.py [--short] [--keep]
 
@@ -273,8 +273,8 @@ def size_in_words(size: int) -> str:
 
 
 def measure_idle(results: Results, form: Form, behind: Server, names: list[str]) -> None:
-    """Memory of connections that have had one answer, beside HAProxy. Memory is not given back at
-    once, so each round has new processes."""
+    """The memory of connections that have had one answer, compared with HAProxy. Memory is not
+    freed immediately, so each round has new processes."""
     row, peak_row = f"Idle connection of {IDLE}", f"Idle, first requests of {IDLE} at once, peak"
     if not (results.wants(row) or results.wants(peak_row)):
         return

@@ -171,7 +171,7 @@ class RolledGroup:
         self.produced: ProducedReport | None = None
 
     async def produce(self, bootstrap: str) -> None:
-        """Start the producer, beside the gateway."""
+        """Start the producer, which bypasses the gateway."""
         arguments = [
             f"--bootstrap={bootstrap}",
             f"--topic={self.topic}",

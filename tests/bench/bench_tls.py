@@ -1,4 +1,4 @@
-"""What TLS with clients costs, beside HAProxy that ends it in the same way.
+"""What TLS with clients costs, compared with HAProxy, which terminates it in the same way.
 
     .venv/bin/python tests/bench/bench_tls.py [--short] [--keep]
 

@@ -149,7 +149,7 @@ def main_of(name: str, measure: Callable[[Results, Form], None]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--short", action="store_true", help="fewer rows, rounds and requests")
     parser.add_argument(
-        "--keep", action="store_true", help="write to the committed file, not beside it"
+        "--keep", action="store_true", help="write to the committed file, not next to it"
     )
     parser.add_argument(
         "--only", metavar="TEXT", action="append", default=[], help="rows with TEXT in their name"
@@ -170,7 +170,7 @@ def main_of(name: str, measure: Callable[[Results, Form], None]) -> None:
 
 
 def print_ratios(ratios: Mapping[str, float], before: Mapping[str, float]) -> list[str]:
-    """Print the ratios beside the earlier ones, and return the names of those that regressed."""
+    """Print the ratios next to the earlier ones, and return the names of those that regressed."""
     regressions = []
     for key, ratio in ratios.items():
         line = f"{key}: {ratio:.2f}"

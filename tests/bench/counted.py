@@ -2,9 +2,9 @@
 
     python tests/bench/counted.py LIBRARY PORT steps|memory [--plant MODULE:FUNCTION] serve ...
 
-LIBRARY is made from `native/counts.c`. Whoever connects to PORT gets the counts so far as JSON; the
-counts of the processes of a fleet are at the ports behind it, in the order of their starts. A
-planted function does some needless work in each call: it shows that a guard finds that.
+LIBRARY is made from `native/counts.c`. A client that connects to PORT gets the counts so far as
+JSON. The processes of a fleet have the ports after it, in the order of their starts. A planted
+function does some needless work in each call: it shows that a guard finds that.
 """
 
 import ctypes
@@ -51,7 +51,7 @@ def count(library: ctypes.PyDLL, what: str) -> None:
 
 
 def answer(counts: Counts, port: int) -> None:
-    """Tell everybody who connects the counts."""
+    """Send the counts to every client that connects."""
     with socket.create_server(("127.0.0.1", port)) as listening:
         while True:
             client, _ = listening.accept()

@@ -234,7 +234,7 @@ _ADDED = ("added_median_us", "added_p99_us")
 
 
 def tables_of(name: str, results: Results) -> str:
-    """The tables of one benchmark: a row for each measurement, the peers beside groupferry."""
+    """The tables of one benchmark: a row for each measurement, the peers next to groupferry."""
     rows: defaultdict[str, dict[str, dict[str, float]]] = defaultdict(dict)
     for key, figures in results["figures"].items():
         row, _, arm = key.rpartition(", ")

@@ -1,6 +1,7 @@
 """The processes of a benchmark: compiled programs, servers under load, the load itself.
 
-A peer that this machine lacks raises `PeerMissing` with its name; the benchmark goes on without it.
+A peer that this machine lacks raises `PeerMissing` with its name; the benchmark continues without
+it.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 """Runs real clients and records what they send: `python -m tests.captures.capture [NAME ...]`.
 
 Call it in the top folder of the repository. Without names all clients are captured; the names are
-the folders beside this file. The files of a captured client are replaced, and others stay.
+the folders next to this file. The files of a captured client are replaced, and others stay.
 
 Each client runs twice if possible: as two members of a group behind the gateway, with a recorder in
 front of the gateway, for its requests; and directly at the embedded cluster, for answers of another

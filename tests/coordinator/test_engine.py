@@ -131,7 +131,7 @@ def test_the_original_cannot_change_until_all_its_forks_are_released(group: Grou
 def test_a_group_cannot_change_while_a_step_is_decided(
     group: GroupScript, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A long computation runs in a thread, while the driver could go on."""
+    """A long computation runs in a thread, while the driver could continue."""
     record = DeadlineSet(DeadlineKey(DeadlineKind.SESSION, "n"), 1)
     monkeypatch.setattr("coordinator.engine.check_size", lambda *_: group.engine.apply(record))
     with pytest.raises(InvariantError):

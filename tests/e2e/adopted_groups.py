@@ -36,7 +36,7 @@ async def begin_in_cluster(
     behind: Mapping[str, ServeProcess] = NOBODY,
 ) -> None:
     """Start members behind the gateway, or behind another one. The group is live in the cluster:
-    somebody is there first, and leaves when all of them have come."""
+    another member is there first, and leaves when all of them have come."""
     async with group_client(kafka.addresses[0], group.group) as first:
         joined = await first.enter()
         for name, client in clients.items():

@@ -31,15 +31,15 @@ before, during or after."""
 ADOPTION_S = 0.2
 """Somewhat longer than an adoption takes."""
 RESUME_S = 2.5
-"""About as long as a gateway takes to start and to go on with what it finds."""
+"""About as long as a gateway takes to start and to continue with what it finds."""
 KILLS_MAX = 3
 HANG_S = 3.0
 STAYS_S = 3.0
 SHORT_SESSIONS = "--session-timeout-ms=6000"
 """For consumers that are killed."""
 Fault = Literal["none", "kill", "hang", "broker", "consumer"]
-"""At a random moment nothing happens, or the gateway is killed, perhaps again while it goes on, or
-all brokers hang for a while, or one broker is killed, or one consumer of each group."""
+"""At a random moment nothing happens, or the gateway is killed, perhaps again while it continues,
+or all brokers hang for a while, or one broker is killed, or one consumer of each group."""
 
 
 class Round:

@@ -65,7 +65,7 @@ SILENCES = ("pause", "partition", "cut")
 ASK_LIMIT_S = 0.5
 """How long a gateway may take to say whether it serves a group."""
 QUIET_S = 3.0
-"""How long each round goes on after every group has committed."""
+"""How long each round continues after every group has committed."""
 NATIVE_SESSIONS = "--group-consumer-session-timeout-ms=45000"
 CLASSIC_SESSIONS = "--session-timeout-ms=45000"
 """A flag of the clients."""

@@ -28,8 +28,9 @@ from tests.support.promises import PromiseBroken
 SHARED_ASSIGNOR = "roundrobin"
 """The assignor that all of these libraries have; kafkajs offers its own by that name.
 
-kafka-go is not among them: Java, as the leader, cannot read its subscription. Nor is kafka-python
-3: its eager members keep their positions in partitions that others have owned meanwhile.
+kafka-go is not among them: Java, as the leader, cannot read its subscription. kafka-python 3 is
+left out as well: its eager members keep their positions in partitions that others have owned
+meanwhile.
 """
 LIBRARIES = tuple(
     Client(library=library, assignor=SHARED_ASSIGNOR)

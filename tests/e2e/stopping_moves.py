@@ -2,7 +2,7 @@
 their coordinator.
 
 It is `groupferry`, but for one change: a move that has reached its step takes nothing in any more,
-or goes on with a coordinator that does not answer. The rest of the process goes on.
+or continues with a coordinator that does not answer. The rest of the process continues.
 """
 
 import json

@@ -56,7 +56,7 @@ async def move_behind(group: GroupStage, name: str, client: Client) -> None:
 async def test_a_live_group_is_adopted_while_it_consumes(
     kafka: KafkaCluster, third: Client, tmp_path: Path
 ) -> None:
-    """Consumers of three libraries. The command refuses while one is beside the gateway, and names
+    """Consumers of three libraries. The command refuses while one bypasses the gateway, and names
     it. No client notices the adoption; then the group rolls."""
     clients = {"a": CLASSIC, "b": JAVA, "c": third}
     async with open_group(tmp_path, open_upstream=on_kafka(kafka), limit_s=LIMIT_S) as group:

@@ -50,7 +50,7 @@ async def test_static_members_are_adopted_and_keep_their_places(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     """A killed one is replaced at once by the next process with its instance id. A group whose
-    leader is static is refused, with its reason, and goes on."""
+    leader is static is refused, with its reason, and continues."""
     names = [fresh_group("static"), fresh_group("static-leader")]
     async with open_groups(kafka, names, tmp_path, limit_s=LIMIT_S) as groups:
         group, refused = groups

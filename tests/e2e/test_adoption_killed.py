@@ -1,7 +1,7 @@
 """A gateway that is killed at any step of an adoption leaves the old way or the new one.
 
-The next process decides from its log and from the group in the cluster. The consumers go on, in any
-case after an ordinary rebalance.
+The next process decides from its log and from the group in the cluster. The consumers continue, in
+any case after an ordinary rebalance.
 """
 
 import contextlib
@@ -51,8 +51,8 @@ async def try_to_adopt(folder: Path, group: GroupStage) -> None:
 async def test_a_gateway_that_is_killed_in_an_adoption_finds_its_way(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """One group for each step, and one kill for all of them. From the lock on the adoption goes on;
-    before it, the group stays with the cluster."""
+    """One group for each step, and one kill for all of them. From the lock on the adoption
+    continues; before it, the group stays with the cluster."""
     stops = {fresh_group(f"killed-{n}"): stop for n, stop in enumerate((*UNDONE_FROM, *DONE_FROM))}
     async with open_groups(
         kafka, list(stops), tmp_path, program=program(stops), limit_s=LIMIT_S

@@ -94,8 +94,8 @@ async def test_a_group_with_its_own_assignor_rolls_up_and_down(
 @on_release(LAST_CLASSIC)
 @pytest.mark.usefixtures("_clients")
 async def test_the_roll_survives_kills_of_the_gateway(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """One in each step, while members join, compute and reconcile. Whoever was told to compute is
-    forgotten, and another one is told."""
+    """One in each step, while members join, compute and reconcile. The gateway forgets which member
+    was told to compute, and tells another one."""
     dice = random.Random(SEED)
     long_native_sessions = "--group-consumer-session-timeout-ms=45000"
     async with open_group(
@@ -121,7 +121,7 @@ async def test_the_roll_survives_kills_of_the_gateway(kafka: KafkaCluster, tmp_p
 
 
 async def test_members_share_by_weight(tmp_path: Path) -> None:
-    """Whoever is told computes, also after a member has left."""
+    """The member that is told to compute does so, also after a member has left."""
     async with open_group(tmp_path, ON) as group:
         for name in WEIGHTS:
             await group.join(name, native(name))

@@ -59,7 +59,7 @@ async def add_sink(worker: Worker, name: str, file: Path) -> None:
 async def test_a_connect_cluster_is_inserted_worker_by_worker(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """New sinks run while some of their tasks are behind the gateway and some are not, and go on
+    """New sinks run while some of their tasks are behind the gateway and some are not, and continue
     once all are."""
     class_path = await trio.to_thread.run_sync(connect_classes, kafka.release)
     cluster_id = fresh_group("connect")

@@ -109,13 +109,13 @@ def consume(bootstrap: str, secure: SecureKafka, topic: str) -> bytes | None:
 async def test_a_gateway_with_the_documented_rights_starts_without_a_warning(
     secure_kafka: SecureKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str]
 ) -> None:
-    """With the README's command, and a consumer goes on through it with its own user."""
+    """The README's command starts it, and a consumer with its own user continues through it."""
     prepare(secure_kafka, tmp_path)
     monkeypatch.chdir(tmp_path)
     await trio.to_thread.run_sync(give_rights, secure_kafka, tmp_path)
     topic = fresh_group("documented")
     rule = Rule("alice", ResourceType.TOPIC, topic, AclOperation.ALL)
-    await trio.to_thread.run_sync(secure_kafka.rule, [rule])  # the broker follows all by now
+    await trio.to_thread.run_sync(secure_kafka.rule, [rule])  # the broker follows all of them now
     host, port = secure_kafka.sasl_ssl
     bootstrap = f"{HOST}:{free_port()}"
     flags = documented_flags(

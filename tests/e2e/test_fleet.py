@@ -244,7 +244,7 @@ def upstream_of(cluster: KafkaCluster) -> str:
 async def test_another_machine_takes_the_state_of_all_processes(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """The other machine goes on with every group. The processes that had the groups end, and none
+    """The other machine continues with every group. The processes that had the groups end, and none
     is started again, because it would take the state back."""
     upstream = upstream_of(kafka)
     flags = state_flags(fresh_group("state-of-two"), "--processes=2")
@@ -293,8 +293,8 @@ async def test_a_fleet_whose_state_topic_is_deleted_ends(
 async def test_a_process_that_cannot_use_the_state_topic_ends_no_fleet(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """Somebody has changed a setting of the topic. The other process goes on, and that one as soon
-    as the setting is right again."""
+    """A setting of the topic was changed. The other process continues, and that one as soon as the
+    setting is right again."""
     topic = fresh_group("state-changed")
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 
@@ -347,8 +347,8 @@ async def test_several_processes_go_on_with_the_topic_of_one_and_one_with_theirs
 async def test_a_killed_process_harms_no_authenticated_client(
     secure_kafka: SecureKafka, tmp_path: Path
 ) -> None:
-    """Over TLS, with SCRAM and ACLs. Each coordinator node leads to one broker, which authenticates
-    the client."""
+    """The clients use TLS, SCRAM and ACLs. Each coordinator node leads to one broker, which
+    authenticates the client."""
     listener = secure_kafka.authority.issue("fleet", HOST)
     (tmp_path / "password").write_text(USERS["gateway"])
     security = tmp_path / "security"

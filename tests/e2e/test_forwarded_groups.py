@@ -1,4 +1,4 @@
-"""A live group whose consumers are partly behind the gateway and partly beside it.
+"""A live group, some of whose consumers are behind the gateway while others bypass it.
 
 `GroupStage.settled` checks that the gateway shows one group, whose partitions have one owner each.
 `GroupStage.end` checks the clients' own reports: no record is lost, no partition had two owners.
@@ -35,8 +35,8 @@ async def settle(group: GroupStage, protocol: Protocol) -> None:
 
 
 async def come_and_go(group: GroupStage, one: Client, other: Client, *flags: str) -> None:
-    """Half of the members join beside the gateway, half behind it. They consume through a restart
-    of the gateway; then those beside it move behind it, one at a time."""
+    """Half of the members bypass the gateway, half join behind it. They consume through a restart
+    of the gateway; then those that bypassed it move behind it, one at a time."""
     await group.join("beside-1", one, *flags, beside=True)
     await group.progress(50)
     await group.join("behind-1", one, *flags)
@@ -79,7 +79,7 @@ async def test_classic_consumers_behind_and_beside_the_gateway_share_a_group(
 async def test_native_consumers_behind_and_beside_the_gateway_share_a_group(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """On a cluster with the new protocol its heartbeats pass too."""
+    """On a cluster with the new protocol, native heartbeats pass too."""
     async with open_group(tmp_path, open_upstream=on_kafka(kafka), limit_s=LIMIT_S) as group:
         await come_and_go(group, NATIVE, JAVA_NATIVE)
         async with group_client(kafka.addresses[0], group.group) as direct:

@@ -14,7 +14,7 @@ def _cache_of_our_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_each_source_is_installed_once() -> None:
-    """A changed manifest is installed beside the first one."""
+    """A changed manifest is installed next to the first one."""
     made: list[Path] = []
 
     def install(folder: Path) -> None:

@@ -165,14 +165,14 @@ async def enter(gateway: ServeProcess, group: str) -> JoinGroupResponse:
 async def test_three_gateways_share_groups_and_pass_them_on(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """All show the same Metadata, members go on at the next owner under their ids, and a gateway
+    """All show the same Metadata, members continue at the next owner under their ids, and a gateway
     that is killed is removed before its session ends."""
     fleet = Fleet(kafka, tmp_path)
     groups = [fresh_group("shared") for _ in range(6)]
     joined: dict[str, JoinGroupResponse] = {}
 
     async def beat_all(gateway: ServeProcess) -> None:
-        """Each member finds its coordinator and goes on."""
+        """Each member finds its coordinator and continues."""
         for group, member in joined.items():
             code = await until_answered(partial(beat, gateway, group, member), has_owner)
             assert code == ErrorCode.NONE, group
@@ -242,7 +242,7 @@ async def test_machines_of_several_processes_share_groups(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     """Each process has coordinator nodes of its own, and the machine one address for each broker.
-    Members go on while a process is killed, all are restarted, and a machine is stopped."""
+    Members continue while a process is killed, all are restarted, and a machine is stopped."""
     fleet = Fleet(kafka, tmp_path)
     groups = [fresh_group("process") for _ in range(6)]
     joined: dict[str, JoinGroupResponse] = {}

@@ -144,8 +144,8 @@ def topics_with_offsets(bootstrap: str) -> set[str]:
 async def test_offsets_of_the_gateways_topics_are_not_listed(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """A group may read the events beside the gateway. An exporter that lists all offsets of a group
-    goes on to ask for the ends of its topics."""
+    """A group may read the events without the gateway. An exporter that lists all offsets of a
+    group then asks for the ends of its topics."""
     flags = (f"--events-topic={READ_BESIDE}",)
     async with serving(kafka.bootstrap_servers, tmp_path, *flags) as gateway:
         run = trio.to_thread.run_sync

@@ -1,4 +1,4 @@
-"""A gateway that is killed at any step of a release: the next one goes on with it.
+"""A gateway that is killed at any step of a release: the next one continues with it.
 
 The consumers come back in the cluster's group, and no partition has two owners.
 """

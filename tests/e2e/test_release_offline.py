@@ -1,7 +1,7 @@
 """Groups go back to the cluster without a running gateway.
 
 `GroupStage.end` checks the clients' own reports: no record is lost, no partition had two owners,
-and consumption goes on at the committed offsets.
+and consumption continues at the committed offsets.
 """
 
 import json
@@ -40,7 +40,7 @@ async def release_offline(
     kafka: KafkaCluster, folder: Path, clients: Sequence[Client], protocol: Protocol
 ) -> None:
     """A group is hosted, its gateway is killed, and the group is freed without one. The clients
-    then come back beside the gateway."""
+    then come back directly to the cluster."""
     async with open_group(folder, open_upstream=on_kafka(kafka), limit_s=LIMIT_S) as group:
         flags = offline(folder, kafka)
         for name, client in zip("ab", clients, strict=True):
@@ -101,7 +101,7 @@ group_consumer_min_session_timeout_ms = 6000
 async def test_a_command_that_is_killed_goes_on_when_it_is_repeated(
     kafka: KafkaCluster, clients: Sequence[Client], tmp_path: Path
 ) -> None:
-    """At each step. One group for each, and one kill for all of them."""
+    """This holds at each step, with one group for each and one kill for all of them."""
     is_mixed = clients != (CLASSIC, CLASSIC)
     protocol: Protocol = "consumer" if is_mixed else "classic"
     at = [stop for stop in STOPS if stop.stage is not Stage.GATHERING]

@@ -1,4 +1,4 @@
-"""The gateway is removed while its clients run: they go on at the cluster, without a restart.
+"""The gateway is removed while its clients run: they continue at the cluster, without a restart.
 
 `GroupStage.end` checks the clients' own reports: no record is lost, no partition had two owners.
 """

@@ -30,7 +30,7 @@ async def test_a_group_is_adopted_where_the_gateways_user_may_read_it(
     secure_kafka: SecureKafka, tmp_path: Path
 ) -> None:
     """The gateway's user may not read one of two groups. The command says so in one line, and the
-    group goes on; no consumer of the other one notices anything."""
+    group continues; no consumer of the other one notices anything."""
     password = tmp_path / "password"
     password.write_text(USERS["gateway"])
     security = tmp_path / "librdkafka"

@@ -1,4 +1,4 @@
-"""Thousands of requests about groups that nobody hosts disturb no group that somebody does."""
+"""Thousands of requests about groups that are not hosted do not disturb a hosted group."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

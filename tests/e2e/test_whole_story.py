@@ -62,7 +62,7 @@ CLIENTS = {
 async def test_consumers_of_three_libraries_come_and_go(
     kafka: KafkaCluster, pause_s: float, tmp_path: Path
 ) -> None:
-    """At once, or with time between the steps."""
+    """One case has no pause between the steps, another one has."""
     async with open_group(
         tmp_path, open_upstream=on_kafka(kafka), produces_beside=True, limit_s=LIMIT_S
     ) as group:
@@ -91,7 +91,7 @@ async def move(
     protocol: Protocol = "classic",
     beside: bool = False,
 ) -> None:
-    """Restart a consumer there, and go on once the group has settled, or at once."""
+    """Restart a consumer there, and continue once the group has settled, or immediately."""
     library = CLIENTS[name].library
     await group.leave(name)
     await group.join(name, Client(library=library, protocol=protocol), beside=beside)

@@ -1,4 +1,4 @@
-"""A healthy mixed group beside the attack: its members must notice nothing."""
+"""A healthy mixed group during the attack: its members must notice nothing."""
 
 import math
 import os

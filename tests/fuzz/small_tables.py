@@ -32,12 +32,12 @@ TABLES: Mapping[str, Mapping[str, object]] = {
 }
 """By module. All are read when they are needed, not when the module is loaded."""
 DECODED_MAX = 200
-"""Instead of `gateway.data_path.client_frames.HEARTBEATS_MAX`, which a cache has read when it was
-made. With that many it would grow for the first 430,000 frames."""
+"""Replaces `gateway.data_path.client_frames.HEARTBEATS_MAX`, which a cache has read when it was
+made. With that many entries the cache would grow for the first 430,000 frames."""
 
 
 def program() -> str:
-    """For `python -c`. Raises AttributeError if a table has another name by now."""
+    """The text for `python -c`. Raises AttributeError if a table has been renamed."""
     lines = [
         "import sys",
         "from functools import lru_cache",

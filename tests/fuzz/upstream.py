@@ -1,4 +1,4 @@
-"""The broker behind an attacked gateway: it authenticates everybody and survives garbage."""
+"""The broker behind an attacked gateway: it authenticates everyone and survives garbage."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -152,7 +152,7 @@ async def _agree(wire: Wire, header: RequestHeader, body: bytes) -> None:
 
 
 async def _accept(wire: Wire, header: RequestHeader, body: bytes) -> None:
-    """Whoever sends a user and a password."""
+    """Every client that sends a user and a password."""
     request = decode(SaslAuthenticateRequest, body, header.api_version)
     is_plain = request.auth_bytes.count(b"\0") == 2
     code = 0 if is_plain else ErrorCode.SASL_AUTHENTICATION_FAILED

@@ -39,7 +39,7 @@ def test_a_slot_that_cannot_be_read_is_none(text: str, tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_opened_is_an_error(tmp_path: Path) -> None:
-    """Somebody has to look at the folder."""
+    """An operator has to look at the folder."""
     (tmp_path / SLOT_FILE).mkdir()
     with pytest.raises(StateFolderError):
         read_slot(tmp_path, ADDRESS)
@@ -52,7 +52,7 @@ def seat_at(port: int, host: str = HOST) -> Seat:
 
 
 async def test_a_port_refuses_only_if_nobody_listens() -> None:
-    """A host that nobody can find says nothing about the gateway there."""
+    """A host name that cannot be resolved says nothing about the gateway there."""
     with trio.fail_after(20):
         assert await refuses(seat_at(free_port()))
         with socket.create_server((HOST, 0)) as server:

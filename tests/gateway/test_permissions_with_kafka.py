@@ -273,7 +273,7 @@ async def test_each_right_counts_as_at_the_broker(secure_kafka: SecureKafka) -> 
         for name, codes in answers.items()
         if codes != expected[user][name]
     }
-    # DEV D48: the cluster does not say whether somebody may read a topic without describing it.
+    # DEV D48: the cluster does not say whether a user may read a topic without describing it.
     assert differences == {
         ("no-topic-describe", "delete offsets"): ([0, 86], [0, 29]),
     }
@@ -330,7 +330,7 @@ async def test_a_right_that_is_taken_away_ends_a_membership(
 async def test_a_right_that_is_taken_away_in_mid_roll_ends_one_membership(
     secure_kafka: SecureKafka,
 ) -> None:
-    """The mixed group's classic member is refused. Its native member, another user, goes on."""
+    """The mixed group's classic member is refused. Its native member, another user, continues."""
     user, group = await new_user(secure_kafka), f"g-{uuid4().hex[:8]}"
     deny = Rule(user, ResourceType.GROUP, group, AclOperation.READ, AclPermissionType.DENY)
     who, alice = access(secure_kafka, user, PASSWORD), access(secure_kafka, "alice", USERS["alice"])

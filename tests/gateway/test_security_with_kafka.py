@@ -258,7 +258,7 @@ async def test_an_old_client_sends_raw_tokens(secure_kafka: SecureKafka) -> None
 
 
 async def test_a_bearer_token_is_relayed_and_renewed(secure_kafka: SecureKafka) -> None:
-    """The session ends with its token, and goes on with the next one (KIP-368)."""
+    """The session ends with its token, and continues with the next one (KIP-368)."""
     async with sasl_gateway(secure_kafka) as gateway, over_tls(gateway, secure_kafka) as wire:
         for lifetime_s in (30, 3):
             agreed = await wire.ask(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1)

@@ -56,7 +56,7 @@ def test_every_alert_warning_and_error_has_an_entry() -> None:
 
 
 def test_each_alert_says_what_to_do_next() -> None:
-    """In its own text, which is all that somebody sees who is woken by it."""
+    """Its own text says so, which is all that a person woken by it sees."""
     rules = re.split(r"- alert: ", (CODE / "deploy" / "alerts.yaml").read_text())[1:]
     for rule in rules:
         (advice,) = re.findall(r"description: (.*)", rule)

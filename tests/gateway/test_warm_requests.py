@@ -1,5 +1,5 @@
-"""A request of a group at rest passes through few functions. Each costs every request its time, and
-whoever follows the request a step. They are counted, from the client's bytes to the answer's.
+"""A request of a group at rest passes through few functions. Each costs every request time, and
+each reader of the code a step. They are counted, from the client's bytes to the answer's.
 
 The broker of these tests shares the process, and adds some functions of the codecs.
 """

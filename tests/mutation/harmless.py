@@ -1,4 +1,4 @@
-"""Mutants that no test can notice, because they change nothing that anybody relies on.
+"""Mutants that no test can notice, because they change nothing that any code relies on.
 
 `harmless.toml` lists them with the reason. The run skips them.
 """

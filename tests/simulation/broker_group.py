@@ -11,7 +11,7 @@ undoes, a gateway cannot notice:
   and connections, which are not played here.
 - D3 to D7, D9, D10, D15 to D18, D21, D22, D25 to D28, D31, D35, D39, D40, D53, D54, D60, D66 to
   D68, D80, D90 are about what members of the new protocol, or both kinds in one group, get. The
-  gateway relays such a group untouched, and neither adopts it nor has an anchor in it. There the
+  gateway relays such a group untouched: it does not adopt it, and has no anchor in it. There the
   engine only keeps its clients from owning a partition twice, which is not the gateway's to prove.
 - D29 needs a full group.
 """
@@ -232,7 +232,7 @@ class BrokerGroup:
     def _let_first_round_wait(self, group: ClassicGroup) -> None:
         """DEV D32: the first round of a group ends with a timer only. If nobody waits when the
         initial delay is over, as after a native consumer has disturbed them, that is the rebalance
-        timeout, whoever comes before."""
+        timeout, whichever member comes before."""
         key = DeadlineKey(DeadlineKind.JOIN_PHASE)
         at_ms = self.engine.state.deadlines.get(key)
         is_first = group.phase is ClassicPhase.PREPARING_REBALANCE and group.core.protocol is None
@@ -323,7 +323,7 @@ class BrokerGroup:
 
     def _refuse_parked_requests(self, group: ClassicGroup, now_ms: int) -> Answers:
         """Answer them with REBALANCE_IN_PROGRESS. The members stay, and a round that is under way
-        goes on without their requests."""
+        continues without their requests."""
         error, answers = ErrorCode.REBALANCE_IN_PROGRESS, Answers()
         for member_id, parked in list(group.joins.items()):
             answers.append((parked.token, JoinGroupReply(error=error, member_id=member_id)))

@@ -205,7 +205,7 @@ class Client(ABC):
         """Resume the process with the state that it had."""
         self.is_frozen = False
         if not self.is_dead:
-            self.world.trace(self.name, "goes on")
+            self.world.trace(self.name, "continues")
         backlog, self._backlog = self._backlog, []
         for do, args in backlog:
             self._when_awake(do, *args)

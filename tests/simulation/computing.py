@@ -19,7 +19,7 @@ from tests.simulation.driver import Answer
 SLOW_MS_MAX = 4_000
 FAILURE_RATE = 0.4
 VERSIONS = ((-1, 3, 3), (-1, 3, 3), (-1, 3, 1), (-1, 1, 1))
-"""Lowest, highest, own. All overlap, but not everybody handles all."""
+"""Lowest, highest, own. All overlap, but not every member handles all of them."""
 
 
 def assignors(versions: tuple[int, int, int]) -> tuple[ClientAssignor, ...]:

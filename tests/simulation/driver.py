@@ -16,7 +16,7 @@ from tests.simulation.state_log import SimulatedLog
 from tests.simulation.world import World
 
 LEASE_MS_MAX = 2_500
-"""How long a process goes on after another one has taken its log."""
+"""How long a process continues after another one has taken its log."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class Driver:
 
     def _go_on(self, process: Process) -> None:
         if process.is_alive:
-            self._world.trace(process.name, "goes on")
+            self._world.trace(process.name, "continues")
             process.go_on()
 
     def _end(self, process: Process) -> None:

@@ -355,7 +355,7 @@ def _check_instances(group: ClassicGroup | ConsumerGroup) -> None:
 
 
 class Timers(NamedTuple):
-    """The deadlines that a group needs, and those that it may have besides."""
+    """The deadlines that a group needs, and further ones that it may have."""
 
     required: Set[DeadlineKey]
     allowed: Set[DeadlineKey]
@@ -406,7 +406,7 @@ def check_changed_deadlines(
 
 
 def timers_of(group: ClassicGroup | ConsumerGroup | None) -> Timers:
-    """The timers that the group needs, whatever is beside it."""
+    """The timers that the group needs, independent of its surroundings."""
     match group:
         case ClassicGroup():
             return _timers_of_classic_group(group)

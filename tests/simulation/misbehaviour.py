@@ -158,7 +158,7 @@ class Vandal(Client):
         self.topics = topics
 
     def stall(self, length_ms: int) -> None:
-        """Go on as before: no application polls."""
+        """Continue as before: no application polls."""
 
     @property
     def epoch(self) -> int:

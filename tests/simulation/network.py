@@ -195,7 +195,7 @@ class Connection:
         self._outstanding.clear()
 
     def set_aside(self, *, is_held_up: bool) -> None:
-        """Stay open while the client goes on on another connection. It waits for no answer here,
+        """Stay open while the client continues on another connection. It waits for no answer here,
         but what it has sent arrives; if that `is_held_up`, perhaps much later."""
         self._give_up()
         if is_held_up and self._held_up is None:
@@ -216,7 +216,7 @@ class Connection:
 
     @property
     def calls_within_ms(self) -> int:
-        """How long calls on this connection took lately, at most."""
+        """How long calls on this connection took recently, at most."""
         return self._calls.longest_ms(self._network.world.now_ms / 1_000)
 
     def _expect_gone(self) -> None:
@@ -621,8 +621,8 @@ class Line:
                 connection.break_up(by_client=True)
 
     def turn(self) -> None:
-        """Go on at another broker, as after the coordinator has moved. The connection there may be
-        older."""
+        """Continue at another broker, as after the coordinator has moved. The connection there may
+        be older."""
         world, before = self._network.world, self._connection
         if before.is_broken:
             return

@@ -1,4 +1,4 @@
-"""Probes: requests that the engine decides beside the run (invariants 4 and 7).
+"""Probes: requests that the engine decides outside the run (invariants 4 and 7).
 
 Nothing of them is applied to the group. Where one request follows another, they meet a fork of it.
 """
@@ -158,7 +158,7 @@ def _answer_to_rejoin(
     state: GroupState, member_id: str, config: GroupConfig, topics: Topics, now_ms: int
 ) -> tuple[JoinGroupReply, list[CurrentAssignment | GroupEpoch]] | None:
     """The answer to a rejoin of a classic member that states what it owns, and what it changes
-    beside the member's epoch; None if its protocols are invalid, or the policy has changed."""
+    apart from the member's epoch; None if its protocols are invalid, or the policy has changed."""
     group = state.group
     assert isinstance(group, ConsumerGroup)
     member, current = group.members[member_id], group.assignments[member_id]

@@ -1,7 +1,7 @@
 """One process of the gateway: the shipped machine of the group, with effects in simulated time.
 
-It is the twin of `gateway/groups/group_driver.py`. Nothing of a killed process goes on, but what it
-has sent to the cluster or the log may still arrive.
+It is the twin of `gateway/groups/group_driver.py`. Nothing of a killed process continues, but what
+it has sent to the cluster or the log may still arrive.
 """
 
 import itertools
@@ -657,7 +657,7 @@ class Process:
 
     def _assign(self, effect: Assign, load: int) -> None:
         """A plug-in answers: with a good target, or with one in which a member keeps what it has,
-        whoever else gets it. The time limit is part of the plug-in's failures."""
+        even if another one gets it. The time limit is part of the plug-in's failures."""
         if load != self._loads:
             return
         world, computation = self.around.world, effect.computation

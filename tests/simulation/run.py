@@ -60,7 +60,7 @@ def replay_command(seed: int) -> str:
 
 class Run:
     """The parts of one run. The seed also draws the plan, unless one is given. The transcript keeps
-    only the lines that somebody may read, so that nothing else outlives its use."""
+    only the lines that may be read, so that nothing else outlives its use."""
 
     def __init__(
         self,

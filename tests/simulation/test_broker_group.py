@@ -281,7 +281,7 @@ def test_a_native_consumer_disturbs_an_anchor_that_waits() -> None:
 
 
 def test_a_disturbed_anchor_that_comes_too_late_waits_for_its_rebalance_timeout() -> None:
-    """The first round of a group ends with a timer only, whoever waits."""
+    """The first round of a group ends with a timer only, whichever members wait."""
     stage = BrokerStage(KAFKA_4_3)
     first = stage.join(**ANCHORED)
     stage.native("n")

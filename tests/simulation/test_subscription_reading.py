@@ -29,7 +29,7 @@ def test_subscriptions_of_clients_are_read(version: int, topics: tuple[str, ...]
     ],
 )
 def test_bytes_that_end_inside_a_number_are_unreadable(data: bytes) -> None:
-    """Brokers log a warning, and go on."""
+    """Brokers log a warning, and continue."""
     assert read(data) is Reading.UNREADABLE
 
 

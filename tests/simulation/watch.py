@@ -605,8 +605,8 @@ def _has_held_since(current: Assignment, epoch: int, partitions: Set[Partition])
 
 
 def _check_epochs_of_answers(event: Event, step: Step) -> None:
-    """A member goes on with the epoch that it is told, so this must not mean to join or leave. Only
-    the answer to a native leave repeats its negative epoch."""
+    """A member continues with the epoch that it is told, so this must not mean to join or leave.
+    Only the answer to a native leave repeats its negative epoch."""
     if isinstance(event, ConsumerHeartbeatReceived) and event.member_epoch < JOIN_EPOCH:
         return
     for _token, reply in step.replies:

@@ -1,7 +1,7 @@
 """Installs and starts each client library, in the pinned version or another.
 
 The pins are in constraints.txt, and in pom.xml, package.json, go.mod and Cargo.toml in
-`tests/clients/`. Other versions are installed beside them on demand.
+`tests/clients/`. Other versions are installed next to them on demand.
 """
 
 import json

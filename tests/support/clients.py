@@ -76,7 +76,7 @@ class ClientProcess:
         self._process.send_signal(signal.SIGCONT)
 
     def hang(self) -> None:
-        """Stop polling for good. The client's own threads go on. Only a Java client can, and a
+        """Stop polling for good. The client's own threads continue. Only a Java client can, and a
         Python one within `HANGING`."""
         self._process.send_signal(signal.SIGUSR2)
 

@@ -1,4 +1,4 @@
-"""What anybody on this machine can see of its processes."""
+"""What any user of this machine can see of its processes."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -66,7 +66,7 @@ async def run_forked_gateway(
     finally:
         os.close(its_stderr)
         os.close(its_end)
-    stderr = trio.lowlevel.FdStream(our_stderr)  # whoever reads it goes on to its end
+    stderr = trio.lowlevel.FdStream(our_stderr)  # a reader continues to its end
     async with trio.lowlevel.FdStream(our_end) as end:
         with trio.CancelScope(shield=True):
             gateway = ForkedGateway(await _number(end), stderr, end)

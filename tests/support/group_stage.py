@@ -70,8 +70,8 @@ class GroupStage:
         self._producer: Child | None = None
 
     async def produce(self, *, beside: bool = False, settings: Path | None = None) -> None:
-        """Start the producer, beside the gateway or behind it, with a file of settings of
-        librdkafka if there is one."""
+        """Start the producer, behind the gateway or bypassing it, with a file of librdkafka's
+        settings if there is one."""
         bootstrap = self._upstream.bootstrap if beside else self.gateway.bootstrap
         arguments = [
             f"--bootstrap={bootstrap}",
@@ -100,7 +100,7 @@ class GroupStage:
         bootstrap: str = "",
         within: Sequence[str] = (),
     ) -> None:
-        """Start a client as this member, beside the gateway or behind it, behind another one, or
+        """Start a client as this member, behind the gateway or bypassing it, behind another one, or
         with another name in `bootstrap.servers`. `settled` waits for it."""
         gateway = behind or self.gateway
         bootstrap = bootstrap or (self._upstream.bootstrap if beside else gateway.bootstrap)

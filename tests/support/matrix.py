@@ -25,8 +25,8 @@ EARLY_ACCESS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roll:
-    """Two members of one client restart as native members and return, beside a member of another
-    client."""
+    """Two members of one client restart as native members and return, together with a member of
+    another client."""
 
     classic: Client
     native: Client
@@ -131,7 +131,8 @@ ROLLS = (
     _roll("sarama", "", "range", is_in_ci=True),
     _roll("sarama", "", "roundrobin", partner="java"),
     _roll("sarama", "", "sticky", partner="franz-go"),
-    # This client rolls beside its own kind, because as a leader it does not understand others.
+    # This client rolls together with its own kind, because as a leader it does not understand
+    # others.
     _roll("kafka-go", "", "range", partner="kafka-go", is_in_ci=True),
     _roll("kafka-go", "", "roundrobin", partner="kafka-go"),
     # This client speaks only the new protocol.

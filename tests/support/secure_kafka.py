@@ -1,7 +1,7 @@
 """A real broker as in production: TLS, SASL with each mechanism, and ACLs.
 
 Its certificates are those of an authority made for the run. The plain listener is for the broker
-itself and for the tests' own preparations: whoever connects there may do everything.
+itself and for the tests' own preparations: any client that connects there may do everything.
 """
 
 import tempfile

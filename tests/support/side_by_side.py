@@ -27,8 +27,8 @@ _TESTS = Path(__file__).parents[1]
 _FOLDS = "tests/gateway/pipeline/fold"
 """The folder of tests on the same simulated runs."""
 _LEAVING = re.compile(r"tests/e2e/test_(release|remove|whole_story)")
-"""Files about groups that go back to the cluster, which have clusters of their own. Beside the
-other tests of their folder they would keep one worker busy for longer than all others."""
+"""Files about groups that go back to the cluster, which have clusters of their own. Together with
+the other tests of their folder they would keep one worker busy for longer than all others."""
 _WAITING = re.compile(
     r" on kafka-|^(secure-kafka|three-brokers)-|^tests/(e2e|differential|matrix)/|_with_kafka\.py"
 )

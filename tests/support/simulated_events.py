@@ -1,4 +1,4 @@
-"""The events of a simulated run as the gateway would write them, with the true state beside them.
+"""The events of a simulated run as the gateway would write them, together with the true state.
 
 The simulator knows every holder at every step. A reader of the events must reach the same result.
 """

@@ -1,8 +1,8 @@
 """Slow tests of several cases play a third or a quarter of them a day in CI, and where the whole
 suite is run, and the others on the next days.
 
-`poe all` and `poe releases` play all cases, and so does whoever names the files to test, without
-CI. To play those of another day, set the variable.
+`poe all` and `poe releases` play all cases. So does a run outside CI that names the files to test.
+To play those of another day, set the variable.
 """
 
 import os

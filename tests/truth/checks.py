@@ -88,7 +88,7 @@ class Round:
 
 def rebalances(folded_tables: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
     """The engine's figures equal those of the simulator's state when a rebalance began and ended.
-    One that a process did not end, or that goes on, has no row."""
+    One that a process did not end, or that continues, has no row."""
     rounds = {true.from_ms: true for true in simulated_rounds(steps)}
     rows = {row.from_ms - START_MS: row for row in folded_tables.rebalances}
     yield from (f"rebalance at {at_ms} did not begin" for at_ms in sorted(rows.keys() - rounds))

@@ -31,7 +31,7 @@ def subscribed_to(*names: str) -> Subscriber:
 
 @given(cases())
 def test_everything_goes_to_one_subscriber(case: Case) -> None:
-    """Valid, complete, disjoint."""
+    """The target is valid, complete and disjoint."""
     check_contract(case, case.assigned_by(assign_heterogeneously))
 
 
@@ -127,8 +127,8 @@ def test_an_unknown_topic_is_an_error() -> None:
 
 
 def sparing(old: Mapping[str, Iterable[int]], eager: str, percent: int) -> Target:
-    """Members with one topic and one that has another besides. The eager ones have exactly their
-    target."""
+    """The new target of members with one topic, and one with a second topic. The eager members have
+    exactly their target."""
     subscriber = Subscriber(instance_id=None, topic_ids=frozenset({FOO}))
     both = Subscriber(instance_id=None, topic_ids=frozenset({FOO, BAR}))
     had = {id_: partitions({"foo": numbers}) for id_, numbers in old.items()}
@@ -142,8 +142,8 @@ def sparing(old: Mapping[str, Iterable[int]], eager: str, percent: int) -> Targe
 
 
 def test_eager_members_are_disturbed_only_beyond_the_allowed_imbalance() -> None:
-    """Rule 9.4: with 50 of a mean load of four, a member may have two more, beside the one that is
-    always allowed."""
+    """Rule 9.4: with 50 percent of a mean load of four, a member may have two more than the one
+    that is always allowed."""
     old = {"a": range(5), "b": range(5, 12)}
     loads = {id_: len(share) for id_, share in sparing(old, "a", 50).items()}
     assert loads == {"a": 5, "b": 4, "x": 3}

@@ -212,7 +212,7 @@ def test_spared_members_exchange_nothing(name: str) -> None:
 
 
 def test_balance_precedes_racks() -> None:
-    """Whoever is alone in its rack gets no more than its share."""
+    """A member that is alone in its rack gets no more than its share."""
     for name, assignor in ASSIGNORS.items():
         target = new_target(assignor, foo_at({"m1": "a", "m2": "b"}, [A, A, A, A], {}))
         assert [len(target[id_]) for id_ in ("m1", "m2")] == [2, 2], name

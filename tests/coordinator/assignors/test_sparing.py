@@ -65,7 +65,7 @@ def test_no_member_is_left_without_partitions_for_the_others_sake() -> None:
 
 
 def test_a_group_of_eager_members_alone_disturbs_some_of_them() -> None:
-    """DEV D6: somebody has to get what a member left."""
+    """DEV D6: some member has to get what another one left."""
     assert loads_released([6] * 7, [], 48) == [6, 6]
     assert loads_released([6] * 7, [], 42) == []
 

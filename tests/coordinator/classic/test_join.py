@@ -271,7 +271,7 @@ def test_a_static_member_that_restarts_with_another_subscription(
     group: GroupScript, instance_id: str
 ) -> None:
     """DEV D59: the group rebalances for a leader or follower. In Kafka the partitions of the new
-    topic have no owner, nor do those of the dropped one."""
+    topic have no owner, and those of the dropped one have none either."""
     group.given_classic_group(
         given_classic_group_member("a", {"foo": (0, 1)}, instance_id="i1"),
         given_classic_group_member("b", {"foo": (2,)}, instance_id="i2"),

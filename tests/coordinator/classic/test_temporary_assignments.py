@@ -135,7 +135,7 @@ def test_a_member_with_an_older_epoch_is_left_alone(
 
 
 def test_a_temporary_owner_with_an_older_epoch_gives_nothing_back(lagging: GroupScript) -> None:
-    """The conversion lets it go on from there, when it had not borrowed."""
+    """The conversion lets it continue from there, when it had not borrowed."""
     lagging.native("n2")
     assert lagging.consumer.target_of("b") == frozenset()
     assert lagging.consumer.target_of("n2") == partitions(FOO_1)

@@ -128,7 +128,7 @@ def test_a_static_replacement_gets_the_share_of_its_predecessor(group: GroupScri
 def test_the_share_of_a_predecessor_whose_instance_nobody_has_is_computed_again(
     group: GroupScript,
 ) -> None:
-    """The replacement bumped no epoch, and has another instance id by now."""
+    """The replacement bumped no epoch, and has another instance id now."""
     group.given_consumer_group(given_native("n1", assigned=ALL, instance_id="i"))
     group.native("n2")
     group.native("n1", -2, instance_id="i")

@@ -119,7 +119,7 @@ def test_two_consumers_with_one_client_id_have_a_slot_each(group: GroupScript) -
 
 
 def test_a_new_member_may_take_the_slot_before_the_returning_one(group: GroupScript) -> None:
-    """Two consumers of one client id cannot be told apart: whoever comes later joins as new."""
+    """Two consumers of one client id cannot be told apart: the later one joins as new."""
     group.native("n1", -1)
     group.native("new")
     group.native("returned")

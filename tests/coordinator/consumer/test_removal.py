@@ -115,7 +115,7 @@ def test_an_heir_that_must_revoke_is_believed(group: GroupScript) -> None:
 
 
 def test_an_id_that_was_replaced_in_this_epoch_inherits_nothing(group: GroupScript) -> None:
-    """DEV D68: its join may have been late. Its client then goes on where it was, and would take
+    """DEV D68: its join may have been late. Its client then continues where it was, and would take
     back what its replacement has committed."""
     held = {"foo": (0,)}
     group.given_consumer_group(

@@ -34,7 +34,7 @@ def mixed_group(make_group: MakeGroup) -> GroupScript:
 
 
 def test_a_group_that_merely_is_mixed_is_not_rolled(mixed_group: GroupScript) -> None:
-    """Whoever leaves is gone immediately, and the others get its partitions, as in Kafka."""
+    """A member that leaves is gone immediately, and the others get its partitions, as in Kafka."""
     assert not is_rolled_by(mixed_group)
     mixed_group.native("n2")
     assert not is_rolled_by(mixed_group)

@@ -121,7 +121,7 @@ def test_the_least_number_of_32_bits_is_a_number_that_is_too_small(group: GroupS
 
 @pytest.mark.parametrize("text", ["50000", " 50000 ", "+50000", "0000050000", "\t٥٠٠٠٠\n"])  # noqa: RUF001  (Java reads these digits too)
 def test_numbers_parse_as_in_java(group: GroupScript, text: str) -> None:
-    """Only the value counts, not its notation."""
+    """The value matters, not its notation."""
     assert group.alter_configs(session_timeout=text).error == 0
     assert group.engine.state.config_overrides == {SESSION: 50_000}
 
@@ -193,7 +193,7 @@ def test_validate_only_writes_no_record(group: GroupScript) -> None:
 
 
 def test_an_unchanged_override_is_not_written(group: GroupScript) -> None:
-    """An empty list writes nothing either, nor does deleting an unset or unknown config."""
+    """Neither an empty list nor the deletion of an unset or unknown config writes anything."""
     group.alter_configs(session_timeout=60_000)
     group.alter_configs(session_timeout=60_000)
     assert group.last_step.records == ()

@@ -40,11 +40,11 @@ STATEMENTS: tuple[dict[str, Any], ...] = (
     {"client_id": "another"},
     {"client_host": "/10.0.0.1"},
 )
-"""What a heartbeat of the new protocol may state besides the epoch."""
+"""What a heartbeat of the new protocol may state in addition to the epoch."""
 
 
 def beats(script: GroupScript) -> Iterator[Beat]:
-    """Heartbeats of each member in both protocols: at its epoch and beside it, with the instance
+    """Heartbeats of each member in both protocols: at its epoch and next to it, with the instance
     id of each member, and with each statement."""
     group = script.engine.state.group
     if group is None:
@@ -93,7 +93,7 @@ def repetitions(
 
 
 def commits(script: GroupScript) -> Iterator[OffsetCommitReceived | OffsetCommitEnded]:
-    """Commits of each member, at its epoch and beside it, of what it holds and of more, and the
+    """Commits of each member, at its epoch and next to it, of what it holds and of more, and the
     ends of all commits in flight."""
     group = script.engine.state.group
     for token in script.engine.state.commits:
@@ -154,7 +154,7 @@ def ways(seed: int) -> Counter[str]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_both_ways_decide_alike(seed: int) -> None:
-    """At every moment of a random group, for heartbeats and commits of every member."""
+    """This holds at every moment of a random group, for heartbeats and commits of every member."""
     assert ways(seed)
 
 
@@ -205,8 +205,8 @@ def test_a_parked_sync_stops_the_session(group: GroupScript) -> None:
 
 
 def test_a_client_that_repeats_what_it_owns_takes_the_shorter_way(group: GroupScript) -> None:
-    """But not one that repeats everything: the answer would list its partitions, and those are
-    granted only under a confirmed anchor."""
+    """A client that repeats everything does not: the answer would list its partitions, and those
+    are granted only under a confirmed anchor."""
     group.native("a", connection=1)
     epoch = group.consumer.epoch
     beat = next(beat for beat in beats(group) if isinstance(beat, ConsumerHeartbeatReceived))

@@ -157,8 +157,8 @@ def test_an_unsubscription_takes_effect_at_once(make_group: MakeGroup) -> None:
 
 
 def test_a_late_join_releases_no_partition(group: GroupScript) -> None:
-    """DEV D25: a join always states no partitions. Its member has partitions by now, and continues
-    to use those that it was not asked to revoke."""
+    """DEV D25: a join always states no partitions. Its member has partitions now, and continues to
+    use those that it was not asked to revoke."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}),
         given_native("n2", target={"foo": (1,)}),
@@ -188,9 +188,9 @@ def test_a_rejoining_member_gives_up_partitions_it_does_not_confirm(group: Group
 def test_a_rejoining_member_is_assigned_the_partitions_it_holds(
     group: GroupScript, was_told_to_revoke: bool
 ) -> None:
-    """Even if its target differs completely. To a client without partitions an empty assignment is
-    no change. It would acknowledge nothing, and no partition would move before its rebalance
-    timeout."""
+    """The answer lists them even if its target differs completely. To a client without partitions
+    an empty assignment is no change. It would acknowledge nothing, and no partition would move
+    before its rebalance timeout."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0,)}, target={"foo": (1,)}),
         given_native("n2", assigned={"foo": (1,)}, target={"foo": (0,)}),

@@ -68,7 +68,7 @@ def test_on_a_new_connection_the_second_statement_counts(moving: GroupScript, se
 
 
 def test_a_late_statement_on_an_older_connection_is_not_the_second(moving: GroupScript) -> None:
-    """The gateway goes on reading a connection that its client has given up."""
+    """The gateway continues reading a connection that its client has given up."""
     moving.native("n1", 10, connection=2)
     moving.native("n1", 10, owned=ONE, connection=1, follows_answers=False)
     moving.native("n1", 10, owned=ONE, connection=1, follows_answers=False)
@@ -76,8 +76,8 @@ def test_a_late_statement_on_an_older_connection_is_not_the_second(moving: Group
 
 
 def test_late_statements_on_several_older_connections_prove_nothing(moving: GroupScript) -> None:
-    """Their client has gone on to a newer connection, so the second one is no answer to the
-    first. On the newest one, the client may not have heard the answers to the late ones."""
+    """Their client has moved on to a newer connection, so the second one is no answer to the first.
+    On the newest one, the client may not have heard the answers to the late ones."""
     moving.native("n1", 10, connection=4)
     moving.native("n1", 10, owned=ONE, connection=2)
     moving.native("n1", 10, owned=ONE, connection=3)

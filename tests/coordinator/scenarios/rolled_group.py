@@ -31,7 +31,7 @@ class Cost:
     """What a step cost."""
 
     disturbed: set[str] = field(default_factory=set)
-    """The consumers, beside the restarted one, that gave up a partition, even for a moment."""
+    """The consumers other than the restarted one that gave up a partition, even for a moment."""
     moved: int = 0
     """How many partitions changed their owner for good."""
 
@@ -132,7 +132,7 @@ class RolledGroup:
         self._hear(name, consumer)
 
     def _hear(self, name: str, consumer: Consumer) -> None:
-        """Go on with what has been answered."""
+        """Continue with what has been answered."""
         answers = self.group.answers
         if consumer.joining in answers:
             joined, consumer.joining = answers[consumer.joining], None

@@ -92,7 +92,7 @@ def test_72_a_heartbeat_tells_the_chosen_member(group: GroupScript) -> None:
 
 
 def test_73_the_chosen_member_gets_the_group_and_its_target(settled_group: GroupScript) -> None:
-    """With what each member says: reason, version and metadata, instance and rack."""
+    """The answer has what each member says: reason, version and metadata, instance and rack."""
     settled_group.native("n1", 2, client_assignors=[weighted(1, 2, metadata=b"heavy", reason=1)])
     settled_group.native("n3", instance_id="i", rack_id="r", client_assignors=[weighted()])
     prepared = settled_group.prepare("n2", 2)
@@ -158,7 +158,7 @@ def test_76_one_computation_is_in_flight_at_a_time(settled_group: GroupScript) -
 def test_77_the_member_has_its_rebalance_timeout(
     settled_group: GroupScript, waits_ms: int, error: int
 ) -> None:
-    """From when it was told; asking for the group does not prolong it."""
+    """The timeout counts from when it was told; asking for the group does not prolong it."""
     settled_group.wait(5_000)
     epoch = settled_group.prepare("n2", 2).group_epoch
     settled_group.wait(waits_ms - 5_000)
@@ -198,7 +198,8 @@ def test_78_then_another_member_is_chosen_and_the_first_is_not_fenced(
 def test_79_a_chosen_member_that_goes_is_replaced_at_once(
     settled_group: GroupScript, *, leaves: bool, has_asked: bool
 ) -> None:
-    """Or one that no longer handles all versions, unless it has asked for the group before."""
+    """The same happens to one that no longer handles all versions, unless it has asked for the
+    group before."""
     settled_group.native("n1", 2, client_assignors=[weighted(version=1)])
     if has_asked:
         settled_group.prepare("n2", 2)
@@ -351,7 +352,7 @@ def test_87_of_several_the_members_preference_decides(group: GroupScript) -> Non
 def test_88_what_a_member_says_to_its_assignors_calls_for_a_new_target(
     settled_group: GroupScript, changed: tuple[ClientAssignor, ...]
 ) -> None:
-    """A repetition does not, nor does a heartbeat that says nothing about them."""
+    """A repetition does not. A heartbeat that says nothing about them does not either."""
     computes(settled_group, "n2", HALVES)
     before = settled_group.consumer.epoch
     epoch = epoch_of(settled_group, "n1")
@@ -449,7 +450,7 @@ def test_91_the_group_goes_back_with_the_protocol_of_the_classic_members(
 def test_91_a_classic_member_that_rejoins_with_other_user_data_gets_a_new_target(
     classic: GroupScript,
 ) -> None:
-    """Not one that was told to rejoin: it would rejoin for ever."""
+    """A member that was told to rejoin does not cause one: it would rejoin for ever."""
     rolls(classic)
     classic.sync("c1", epoch_of(classic, "c1"), protocol_name="weighted")
     epoch = classic.consumer.epoch
@@ -543,7 +544,7 @@ def test_95_prepare_and_install_are_checked_in_this_order(
     group: GroupScript, member_id: str, epoch: int, error: ErrorCode
 ) -> None:
     """The request, the group, the member, its epoch, the choice: n2 was not chosen. Nothing
-    changes, so that the chosen member can go on."""
+    changes, so that the chosen member can continue."""
     assert group.prepare("n1", 1).error is ErrorCode.GROUP_ID_NOT_FOUND
     joins(group, "n1")
     joins(group, "n2")
@@ -570,7 +571,7 @@ def test_95_a_classic_group_has_no_target(group: GroupScript, error: ErrorCode) 
 def test_96_a_member_with_a_stale_epoch_tries_again_after_its_next_heartbeat(
     settled_group: GroupScript,
 ) -> None:
-    """Both requests; what it has computed is still good."""
+    """This holds for both requests. What it has computed is still good."""
     group_epoch = settled_group.prepare("n2", 2).group_epoch
     stale = ErrorCode.STALE_MEMBER_EPOCH
     assert settled_group.install("n2", 1, group_epoch, HALVES).error is stale

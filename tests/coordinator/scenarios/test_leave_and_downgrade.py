@@ -227,7 +227,7 @@ def test_59_an_empty_consumer_group_gives_way(
     make_group: MakeGroup, policy: MigrationPolicy
 ) -> None:
     """The new classic group hands out the id, and then starts like any other. DEV D88: its
-    generations go on from the epoch."""
+    generations continue from the epoch."""
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
     group.native("n1")
     group.native("n1", -1)

@@ -139,7 +139,7 @@ def test_43_a_heartbeat_asks_to_rejoin_for_three_causes(
 
 
 def test_44_a_member_that_never_rejoins_is_fenced(group: GroupScript) -> None:
-    """Heartbeats do not extend the time, nor do repeated requests to rejoin."""
+    """Neither heartbeats nor repeated requests to rejoin extend the time."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0, rebalance_timeout_ms=500), given_native("n1")
     )

@@ -54,8 +54,8 @@ def test_in_kafka_each_step_disturbs_every_eager_member(make_group: MakeGroup) -
 def test_a_roll_disturbs_eager_members_only_while_few_are_native(
     make_group: MakeGroup, assignor: str
 ) -> None:
-    """Whoever leaves a classic group makes it rebalance, and so does the last native member. A
-    single native member cannot take over a whole share of another."""
+    """A member that leaves a classic group makes it rebalance, and so does the last native member.
+    A single native member cannot take over a whole share of another."""
     group = start_group(make_group, sparing(assignor))
     for done, name in enumerate(NAMES, 1):
         cost = group.restart(name, is_native=True, gap_s=5)

@@ -198,7 +198,7 @@ def test_09_the_policy_forbids_an_upgrade(make_group: MakeGroup, policy: Migrati
 def test_10_an_empty_group_is_replaced_under_any_policy(
     make_group: MakeGroup, policy: MigrationPolicy
 ) -> None:
-    """DEV D88: its epochs go on. The offsets are in the cluster and can still be fetched."""
+    """DEV D88: its epochs continue. The offsets are in the cluster and can still be fetched."""
     group = make_group(config=GroupConfig(consumer_migration_policy=policy))
     group.given_classic_group(given_classic_group_member("c1", ALL), generation=7)
     group.leave("c1")

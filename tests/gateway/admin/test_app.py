@@ -82,7 +82,7 @@ async def test_a_gateway_says_whether_it_is_ready() -> None:
 
 
 async def test_a_command_is_carried_out_and_told() -> None:
-    """By the handlers of the control socket."""
+    """The handlers of the control socket carry it out."""
     async with admin_stage() as stage:
         await stage.groups.native("n")
         outcome = await stage.command("adopt", group_id=GROUP, dry_run=True)
@@ -116,7 +116,7 @@ async def test_the_address_names_the_command() -> None:
 async def test_a_command_that_is_none_is_refused(
     path: str, kind: str, body: bytes, status: int
 ) -> None:
-    """Nothing is told of it."""
+    """No event reports it."""
     async with admin_stage() as stage:
         answer = await stage.ask(
             f"/api/commands/{path}", method="POST", headers={"Content-Type": kind}, body=body
@@ -141,7 +141,7 @@ async def test_a_command_that_is_none_is_refused(
 async def test_a_request_that_makes_no_sense_is_refused(
     method: str, path: str, status: int
 ) -> None:
-    """With one line."""
+    """The answer is one line."""
     async with admin_stage() as stage:
         answer = await stage.ask(path, method=method)
     assert answer.status == status

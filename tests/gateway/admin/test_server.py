@@ -176,7 +176,7 @@ async def test_a_port_that_is_taken_is_one_line() -> None:
 
 
 async def test_garbage_ends_its_own_connection_only() -> None:
-    """Others go on."""
+    """Other requests continue."""
     async with admin_stage() as stage:
         for garbage in (
             b"\x16\x03\x01",

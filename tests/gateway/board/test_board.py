@@ -137,7 +137,7 @@ async def test_the_list_comes_in_parts(
 
 
 async def test_an_unknown_group_is_not_made_by_asking(autojump_clock: MockClock) -> None:
-    """Whoever asks for many names takes no memory."""
+    """A client that asks for many names takes no memory."""
     async with watched_groups() as (groups, board):
         with pytest.raises(NoSuchGroup):
             await board.group("nobody")
@@ -146,7 +146,8 @@ async def test_an_unknown_group_is_not_made_by_asking(autojump_clock: MockClock)
 
 
 async def test_a_gateway_is_ready_once_its_groups_are_loaded(autojump_clock: MockClock) -> None:
-    """Until it shuts down, and as long as the cluster answers and the log is its own."""
+    """A gateway stays ready until it shuts down, as long as the cluster answers and the log is its
+    own."""
     async with watched_groups() as (groups, board):
         assert board.readiness().is_ready
         board._stop.set()
@@ -180,7 +181,7 @@ async def test_the_readiness_of_a_hosted_group_names_its_clients(
 async def test_the_topics_that_members_subscribe_to_are_looked_at(
     autojump_clock: MockClock,
 ) -> None:
-    """In either protocol, and all of a group without members."""
+    """This holds in either protocol, and for all topics of a group without members."""
     async with watched_groups() as (groups, board):
         for topic in ("foo", "old"):
             groups.journal.emit(offsets_committed(topic, p0=1), "empty")
@@ -269,7 +270,7 @@ async def test_a_forwarded_group_is_shown_although_its_log_cannot_be_read(
 
 
 async def test_a_look_tells_which_groups_are_gone(autojump_clock: MockClock) -> None:
-    """Whoever watches forgets them."""
+    """A watcher forgets them."""
     async with watched_groups() as (groups, board):
         await _idle_groups(groups, 2)
         first = await board.groups(since=0)
@@ -280,7 +281,7 @@ async def test_a_look_tells_which_groups_are_gone(autojump_clock: MockClock) -> 
 
 
 async def test_what_time_changes_is_shown_at_each_look(autojump_clock: MockClock) -> None:
-    """Here the time that partitions are without an owner."""
+    """One example is the time that partitions are without an owner."""
     async with watched_groups() as (groups, board):
         joined = await groups.lone_classic_member(client_id="c-1")
         await groups.native("n", client_id="n-1")

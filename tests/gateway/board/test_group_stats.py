@@ -154,8 +154,8 @@ def test_nobody_wants_what_a_rebalance_has_left_without_an_owner() -> None:
 
 
 def test_a_partition_of_a_group_at_rest_may_wait_for_the_replacement_of_its_owner() -> None:
-    """In a roll no rebalance begins when a consumer leaves. Nor does the state tell anything within
-    a decision that removes a member: its events come before the group has moved."""
+    """In a roll no rebalance begins when a consumer leaves. The state says nothing within a
+    decision that removes a member: its events come before the group changes its state."""
     history = History()
     history.state = "Stable"
     history.assign("a", 0, 1)
@@ -345,7 +345,8 @@ def test_a_rebalance_lasts_until_the_last_event_before_the_group_is_at_rest() ->
 
 
 def test_a_classic_rebalance_begins_when_the_group_prepares_it() -> None:
-    """One that is still going on does not count, nor one of a group that goes to the cluster."""
+    """A rebalance that is still under way does not count. One of a group that goes to the cluster
+    does not count either."""
     history = History()
     move = GroupStateChanged(
         from_state=ClassicPhase.STABLE, to_state=ClassicPhase.PREPARING_REBALANCE, generation=1

@@ -46,7 +46,7 @@ def snapshot(decision: RoutingDecision = HERE, **fields: Any) -> GroupSnapshot:
     ],
 )
 def test_a_group_that_is_held_back_says_why(seen: GroupSnapshot, mode: str, blocker: str) -> None:
-    """Whoever answers for it."""
+    """This holds whether the gateway or the cluster answers for the group."""
     line = group_line(seen, None, None)
     assert (line.mode, line.blocker) == (mode, blocker)
 

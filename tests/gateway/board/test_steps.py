@@ -189,7 +189,7 @@ def test_a_consumer_that_falls_behind_by_itself_is_told() -> None:
 def test_a_consumer_that_reads_all_there_is_has_lost_nothing(
     bytes_per_s: tuple[float, float], consumed: list[int], produced: int
 ) -> None:
-    """Whatever its bytes per second say, or whoever else is slow."""
+    """This holds whatever its bytes per second say, and whichever other consumer is slow."""
     group = Four()
     group.switch(*bytes_per_s)
     assert group.pass_minute(consumed, produced) == []
@@ -214,7 +214,7 @@ def test_a_consumer_that_was_behind_and_reads_less_is_told() -> None:
 
 
 def test_a_lag_of_long_standing_is_no_regression() -> None:
-    """Even if the consumer reads less: its group is no further behind."""
+    """This holds even if the consumer reads less: its group is no further behind."""
     group = Four(behind=5_000)
     group.switch(1000.0, 500.0)
     assert group.pass_minute([10, 10, 10, 10]) == []
@@ -398,8 +398,8 @@ def test_a_group_that_is_empty_by_then_is_not_judged(watched_group: Watched) -> 
 
 
 def test_a_consumer_that_joins_an_empty_group_makes_no_step(watched_group: Watched) -> None:
-    """All were stopped, and whoever comes first may speak another protocol: nobody is left of the
-    group that kept up."""
+    """All were stopped, and the first to return may speak another protocol: no member of the group
+    that kept up is left."""
     watched_group.observe_event(MemberLeft(member_id="m", cause=RemovalCause.LEFT))
     watched_group.state = "Empty"
     watched_group.join("consumer", member_id="n")
@@ -445,7 +445,8 @@ class OldTopic:
 
 
 def test_a_topic_that_nobody_subscribes_to_any_more_does_not_count() -> None:
-    """A new version drops it together with the old protocol: producers go on, and nobody reads."""
+    """A new version drops it together with the old protocol: producers continue, and nobody
+    reads."""
     group = TwoTopics()
     group.run(70, produced=10, consumed=10)
     group.subscribed = {"t"}

@@ -111,7 +111,7 @@ def lines_of(what: RenderableType, width: int = 80, height: int = 24) -> list[st
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_a_roll_of_eight_fits_into_24_lines(width: int) -> None:
-    """With its members, the latest events, and what it waits for."""
+    """This includes its members, the latest events, and what it waits for."""
     bands, events = (
         Bands(),
         [
@@ -206,7 +206,7 @@ def test_a_pipe_gets_whole_lines() -> None:
 
 
 def test_a_long_name_lengthens_no_other_line_of_a_pipe() -> None:
-    """Whoever chooses it: a group with 32 KiB must not cost a megabyte for each thousand others."""
+    """A group id may have 32 KiB, and must not cost a megabyte for each thousand others."""
     groups = [page(group_id=f"g-{n}") for n in range(50)]
     longest = max(map(len, lines_of(groups_table(groups), width=PLAIN_WIDTH)))
     evil = page(member("c" * 900), member("short"), group_id="g" * 5_000, blocker="w" * 2_000)

@@ -1,4 +1,4 @@
-"""The start goes on where a broker does not tell what the gateway may do."""
+"""The gateway starts although a broker does not say what the gateway may do."""
 
 import socket
 

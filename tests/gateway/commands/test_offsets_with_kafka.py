@@ -44,8 +44,8 @@ async def reset_to(gateway: Gateway, group: str, target: Target, *, dry_run: boo
 async def test_offsets_of_an_empty_group_are_reset_and_deleted(
     kafka: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_hosted: bool
 ) -> None:
-    """By the cluster's own apis, whoever serves the group. A dry run changes nothing, and a group
-    with members is refused in one line."""
+    """The commands use the cluster's own apis, whether or not the gateway hosts the group. A dry
+    run changes nothing, and a group with members is refused in one line."""
     group = fresh_group("offsets")
     end = await trio.to_thread.run_sync(produce, kafka)
     operators = OperatorsConfig(control_folder=tmp_path)
@@ -70,7 +70,8 @@ async def test_offsets_of_an_empty_group_are_reset_and_deleted(
 
 
 async def test_deleted_offsets_are_gone(kafka: KafkaCluster) -> None:
-    """Only those of the named topics. A second time there is nothing to delete."""
+    """Only the offsets of the named topics are deleted. A second time there is nothing to
+    delete."""
     group = fresh_group("offsets")
     await trio.to_thread.run_sync(produce, kafka)
     with trio.fail_after(60):

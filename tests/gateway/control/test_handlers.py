@@ -1,4 +1,4 @@
-"""What a command does with the groups of the gateway, and who is told of it."""
+"""What a command does with the groups of the gateway, and which parties learn of it."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -150,7 +150,7 @@ async def test_an_event_names_who_gave_a_command() -> None:
 
 
 async def test_a_refused_command_says_why() -> None:
-    """In the words of its handler."""
+    """The answer has the words of its handler."""
     context = ApiContext(FakeGroups(failure=CommandRefused("groups_adopt is never")))
     with pytest.raises(CommandRefused, match=r"^groups_adopt is never$"):
         await context.adopt("g")

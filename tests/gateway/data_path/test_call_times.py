@@ -1,4 +1,4 @@
-"""How long the calls of one connection took lately."""
+"""How long the calls of one connection took recently."""
 
 from gateway.data_path.call_times import WINDOW_S, CallTimes
 

@@ -28,7 +28,7 @@ def test_a_connection_with_a_principal_makes_room_for_its_address() -> None:
 
 
 def test_authenticating_again_changes_nothing() -> None:
-    """A session of the same user goes on (KIP-368)."""
+    """A session of the same user continues (KIP-368)."""
     limiter = ConnectionLimiter(Limits(max_connections_per_principal=1))
     slot = limiter.take(HERE, has_handshake=True)
     for _ in range(3):
@@ -38,7 +38,7 @@ def test_authenticating_again_changes_nothing() -> None:
 
 
 def test_a_connection_that_ends_counts_no_longer() -> None:
-    """In its handshake, or with a principal, or without one."""
+    """The connection may have been in its handshake, or had a principal or none."""
     limits = Limits(max_connections=1, max_handshakes_per_address=1)
     limiter = ConnectionLimiter(limits)
     for principal in (None, "alice"):
@@ -66,7 +66,7 @@ def test_one_address_leaves_connections_for_others() -> None:
 
 
 def test_handshakes_of_one_address_are_limited() -> None:
-    """Until they end."""
+    """Each handshake counts until it ends."""
     limiter = ConnectionLimiter(Limits(max_handshakes_per_address=1))
     slot = limiter.take(HERE, has_handshake=True)
     with pytest.raises(TooManyConnections, match="1 handshakes with this address are under way"):

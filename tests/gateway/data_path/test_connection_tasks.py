@@ -1,4 +1,4 @@
-"""Which connections keep their tasks."""
+"""Tests which connections keep their tasks."""
 
 import contextvars
 
@@ -84,7 +84,7 @@ async def test_a_connection_that_works_does_not_go_idle(tasks: ConnectionTasks[C
 async def test_a_task_has_the_names_of_its_connection(
     tasks: ConnectionTasks[Connection], ended_connections: list[Connection]
 ) -> None:
-    """Whoever has begun it."""
+    """This holds whichever task has begun it."""
     NAME.set("another")
     connection = Connection("mine")
     tasks.start(connection)

@@ -179,7 +179,7 @@ async def test_a_port_that_another_program_shares_is_left_out(tmp_path: Path) ->
 
 
 async def test_ports_that_other_processes_need_are_left_out(tmp_path: Path) -> None:
-    """The admin API of a later process has a port that is free as yet."""
+    """The admin API of a later process has a port that is still free."""
     port = free_port()
     needed = range(port + 1, port + 4)
     config = replace(config_of(0, port, tmp_path), other_ports=needed)

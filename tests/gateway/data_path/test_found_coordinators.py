@@ -81,7 +81,7 @@ async def answer_to(client: Wire) -> FindCoordinatorResponse:
 
 
 def test_no_client_is_sent_to_a_broker_that_may_be_away() -> None:
-    """The cluster is asked: the coordinator may be another one by now."""
+    """The cluster is asked, because the coordinator may have moved."""
     coordinators = FoundCoordinators(ShareRule(), lambda _answer: None)
     coordinators.remember(QUESTION, FOUND, 10.0, OWNER)
     assert coordinators.recall(QUESTION, 10.0, {FOUND.node_id}.__contains__) is None
@@ -112,7 +112,7 @@ class Finding(GroupApis):
 async def clients_that_ask(
     count: int, answer: FindCoordinatorResponse = FOUND
 ) -> AsyncIterator[tuple[Finding, list[Wire], Ground]]:
-    """So many clients that have asked for one coordinator, after their first requests."""
+    """A number of clients that have asked for one coordinator, after their first requests."""
     grounds: list[Ground] = []
     apis = Finding(grounds, answer)
     async with ground(group_apis=apis) as on, AsyncExitStack() as stack:

@@ -1,4 +1,5 @@
-"""Long answers of brokers: in total, and of each owner. Whoever finds no room waits."""
+"""Long answers of brokers: in total, and of each owner. A client waits if there is no space
+left."""
 
 import pytest
 import trio
@@ -19,7 +20,7 @@ class Waiters:
         self.rooms: dict[str, HeldAnswer] = {}
 
     async def ask(self, name: str, owner: QuotaKey, size: int) -> None:
-        """Ask, and let everybody go as far as possible."""
+        """Ask, and let all tasks go as far as possible."""
 
         async def wait() -> None:
             self.rooms[name] = await self.answers.take(owner, size)
@@ -65,7 +66,7 @@ async def test_an_owner_leaves_room_for_others(nursery: trio.Nursery) -> None:
 
 
 async def test_the_first_answer_of_an_owner_needs_no_share(nursery: trio.Nursery) -> None:
-    """With a share for every answer, those of other owners would overtake a long one again and
+    """If every answer needed a share, those of other owners would overtake a long one again and
     again."""
     waiters = Waiters(HeldAnswers(100), nursery)
     await waiters.ask("anna", ANNA, 40)

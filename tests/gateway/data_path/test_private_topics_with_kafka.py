@@ -38,7 +38,7 @@ PADDINGS = (0, 1, 4)
 
 
 async def test_no_encoding_opens_the_state_to_a_client(kafka: KafkaCluster) -> None:
-    """Nothing is read, fenced, deleted or listed, and the writer goes on."""
+    """Nothing is read, fenced, deleted or listed, and the writer continues."""
     state, writer = f"state-{uuid4()}", f"writer-{uuid4()}"
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": writer})
     await kafka.make_topic(state)

@@ -140,7 +140,7 @@ async def test_client_side_assignors_have_the_operators_api_keys() -> None:
 
 
 async def test_the_log_says_why_an_api_is_refused() -> None:
-    """Whoever wanted it finds the reason there: clients get none from a closed connection."""
+    """Its author finds the reason there: clients get none from a closed connection."""
     key = ApiKey.CREATE_DELEGATION_TOKEN
     async with ground() as on:
         with capture_logs() as lines:

@@ -30,7 +30,7 @@ async def accept(wire: Wire, header: RequestHeader, body: bytes) -> None:
 
 @asynccontextmanager
 async def sasl_gateway(limits: Limits) -> AsyncIterator[tuple[RunningGateway, FakeBroker]]:
-    """A data path whose clients must authenticate at a broker that accepts everybody."""
+    """A data path whose clients must authenticate at a broker that accepts everyone."""
     broker = FakeBroker(
         versions={**KAFKA_3, **SASL},
         handlers={ApiKey.SASL_HANDSHAKE: agree, ApiKey.SASL_AUTHENTICATE: accept},
@@ -44,7 +44,7 @@ async def sasl_gateway(limits: Limits) -> AsyncIterator[tuple[RunningGateway, Fa
 
 
 async def authenticate(client: Wire, user: bytes = b"me") -> None:
-    """With PLAIN."""
+    """Authenticate with PLAIN."""
     agreed = await client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
     assert agreed.mechanisms == ("PLAIN",)  # what cannot be relayed is not offered
     await client.ask(SaslAuthenticateRequest(auth_bytes=b"\0%b\0pw" % user), 1)

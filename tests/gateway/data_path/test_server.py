@@ -305,7 +305,7 @@ async def _has_ended(client: Wire) -> bool:
 async def test_the_time_of_a_request_begins_with_its_first_byte(
     socket_clock: MockClock, behind_another: bool
 ) -> None:
-    """Or when the answer before it has left."""
+    """If the answer before it leaves later, the time begins then."""
     groups, broker = LateGroups(), FakeBroker(handlers={ApiKey.FETCH: answer_size})
     limits = Limits(idle_timeout_s=IDLE_S, half_sent_timeout_s=IDLE_S)
     async with (
@@ -506,7 +506,8 @@ SERVED_IN: ContextVar[str] = ContextVar("SERVED_IN", default="elsewhere")
 
 
 async def test_the_tasks_of_connections_inherit_the_context_of_the_gateway() -> None:
-    """Whoever has begun them: a connection that sleeps is woken by the poller's task."""
+    """This holds whichever task has begun them: the poller's task wakes a connection that
+    sleeps."""
     served_in: list[str] = []
 
     class Groups(GroupApis):

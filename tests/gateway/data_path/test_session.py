@@ -58,7 +58,7 @@ def test_a_token_without_a_handshake_accepts_nobody() -> None:
 
 
 def test_a_session_ends_and_can_be_renewed() -> None:
-    """KIP-368: the connection goes on."""
+    """KIP-368: the connection continues."""
     session = play_answers("PLAIN", answer(lifetime_ms=30_000))
     session.check(29)
     with pytest.raises(NotAuthenticated, match="session has ended"):

@@ -330,7 +330,7 @@ async def test_bytes_that_came_while_the_task_worked_are_not_missed() -> None:
 
 
 async def test_an_error_while_relaying_is_raised_in_the_task() -> None:
-    """The poller goes on for others."""
+    """The poller continues for others."""
 
     def fail() -> bool:
         raise BrokenPipeError("the sink is gone")

@@ -186,7 +186,7 @@ async def test_a_group_request_carries_the_subject_of_the_certificate(
 
 
 async def test_new_connections_get_a_new_certificate(authority: CertificateAuthority) -> None:
-    """Open ones go on."""
+    """Open ones continue."""
     files = without_ca(authority.issue("gateway", "old.example"))
     tls = for_clients(files)
     config = DataPathConfig(listen_port=0, advertised_host="127.0.0.1", tls=tls)

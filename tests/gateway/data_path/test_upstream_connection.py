@@ -167,7 +167,7 @@ async def test_waiting_callers_learn_that_the_broker_has_gone(nursery: trio.Nurs
 async def test_a_broker_that_answers_out_of_turn_has_answered_nobody(
     nursery: trio.Nursery,
 ) -> None:
-    """Whoever waits learns it: a commit would otherwise count as under way for ever."""
+    """Callers that wait learn of it: a commit would otherwise count as under way for ever."""
 
     async def out_of_turn(wire: Wire, header: RequestHeader, body: bytes) -> None:
         await _echo(wire, replace(header, correlation_id=header.correlation_id + 1), body)

@@ -131,7 +131,7 @@ async def test_the_gateway_is_inserted_and_removed(monkeypatch: pytest.MonkeyPat
 async def test_a_command_that_is_refused_for_a_while_is_given_again(
     command: str, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
-    """Within the same step."""
+    """This happens within the same step."""
     stage = Stage(monkeypatch)
     stage.outcomes[command] = [REFUSED[command]] * 2
     await stage.story.run()
@@ -168,7 +168,7 @@ async def test_after_an_undone_adoption_the_group_is_adopted_again(
 async def test_a_rebalance_that_should_not_be_ends_it(
     monkeypatch: pytest.MonkeyPatch, title: str
 ) -> None:
-    """Whoever saw it is named."""
+    """The member that saw it is named."""
     with pytest.raises(DemoError, match=f"{title}: a rebalance, seen by a"):
         await Stage(monkeypatch, title).story.run()
 

@@ -11,7 +11,7 @@ from gateway.demo.tcp_forwarder import TcpForwarder
 
 @asynccontextmanager
 async def server(name: bytes) -> AsyncIterator[str]:
-    """A server that says its name to whoever sends something."""
+    """A server that sends its name to every client that sends something."""
 
     async def serve(stream: trio.SocketStream) -> None:
         while await stream.receive_some():

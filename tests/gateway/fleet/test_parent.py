@@ -222,7 +222,7 @@ def test_a_process_for_which_the_system_has_no_room_is_tried_again(tmp_path: Pat
 
 
 def test_a_stopped_process_is_killed_and_started_again(tmp_path: Path) -> None:
-    """Its port would go on accepting connections that nobody answers."""
+    """Its port would continue accepting connections that nobody answers."""
     with running_parent(tmp_path) as parent:
         parent.wait_for(2)
         pid = parent.pids()[1][1]

@@ -60,14 +60,14 @@ def test_the_first_process_starts_alone() -> None:
 
 
 def test_a_fleet_that_cannot_start_ends() -> None:
-    """With the status of the process that could not."""
+    """The exit status is that of the process that could not."""
     supervision = Supervision(2, SHARDS)
     list(supervision.begin())
     assert list(supervision.on_ended(0, 1)) == [EndFleet(1)]
 
 
 def test_a_fleet_ends_as_a_whole_if_one_of_its_processes_cannot_start() -> None:
-    """Whoever has started it sees why. Later the others serve without it."""
+    """The process that has started it sees why. Later the others serve without it."""
     supervision = Supervision(3, SHARDS)
     list(supervision.begin())
     list(supervision.on_serving(0))
@@ -77,7 +77,7 @@ def test_a_fleet_ends_as_a_whole_if_one_of_its_processes_cannot_start() -> None:
 
 
 def test_a_killed_process_is_started_again_immediately() -> None:
-    """In its slot, because its ports belong to that."""
+    """The process keeps its slot, because its ports belong to that."""
     supervision = complete(2)
     assert list(supervision.on_ended(1, KILLED))[-1] == StartProcess(1)
 
@@ -184,7 +184,7 @@ def start_again(supervision: Supervision, slot: int, *, beating: tuple[int, ...]
 
 
 def test_the_shards_of_a_killed_process_go_to_those_that_have_the_fewest() -> None:
-    """At the moment of its end: they need not wait for the next process."""
+    """The shards move when the process ends, and need not wait for the next one."""
     supervision = complete(3)
     assert kill(supervision, 2) == [
         AnnounceOwners((0, 1, 0, 0, 1, 1)),
@@ -356,7 +356,7 @@ def test_a_shard_never_has_two_holders() -> None:
 
 
 class OpensShardsOfAKilledProcess(Supervision):
-    """Plants a bug: whoever is killed counts as dead before it is."""
+    """Plants a bug: a killed process counts as dead before it is."""
 
     def on_tick(self) -> Iterator[Action]:
         actions = list(super().on_tick())
@@ -398,7 +398,7 @@ class ForgetsWhatADeadProcessHad(Supervision):
 
 
 class TakesAnyWordForTheHolders(Supervision):
-    """Plants a bug: whoever gives a shard up, it counts as free."""
+    """Plants a bug: a shard counts as free, whichever process gives it up."""
 
     def on_gave_up(self, slot: int, shard: int) -> Iterator[Action]:
         for other in range(self.shards):
@@ -429,7 +429,7 @@ class DrainsBeforeItsShardsAreGivenUp(Supervision):
     ],
 )
 def test_a_planted_bug_is_found(bug: type[Supervision]) -> None:
-    """Within a few fleets."""
+    """A few fleets are enough to find it."""
     with pytest.raises(AssertionError):
         play_all(100, bug)
 

@@ -54,8 +54,8 @@ def loads_of(table: FleetTable) -> Mapping[str, int]:
 
 @given(st.lists(st.sets(st.sampled_from("abcdefgh"), min_size=1), min_size=1, max_size=6))
 def test_shares_are_even_and_as_few_shards_move_as_possible(rounds: list[set[str]]) -> None:
-    """Whoever comes and goes. Nobody gets more than it has to, and only who has too many, or has
-    gone, loses any."""
+    """This holds whichever gateways come and go. Nobody gets more than it has to, and only who has
+    too many, or has gone, loses any."""
     table = EMPTY
     for names in rounds:
         before = table
@@ -147,7 +147,7 @@ def test_a_gateway_that_leaves_gets_nothing_unless_it_is_the_last() -> None:
 
 
 def test_there_are_not_more_seats_than_slots() -> None:
-    """Whoever comes later has none, until somebody has been gone for long."""
+    """A later gateway has none until another has been gone for long."""
     many = [announce(f"{number:03}") for number in range(SLOTS_MAX + 1)]
     assert len(deal_to(*many).seats) == SLOTS_MAX
 
@@ -161,7 +161,7 @@ def test_runs_grow_from_table_to_table() -> None:
 
 
 def test_what_is_no_announcement_is_none() -> None:
-    """Anybody may join the group. Nothing larger than the limit is unpacked."""
+    """Any client may join the group. Nothing larger than the limit is unpacked."""
     table = deal_to(announce("a"))
     assert decode(FleetTable, encode(table)) == table
     announced = announce("a", without_ports(table))

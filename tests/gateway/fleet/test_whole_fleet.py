@@ -85,7 +85,7 @@ async def coordinator_of(gateway: ServeProcess, group_id: str) -> int:
 
 
 async def beat_at(address: tuple[str, int], joined: JoinGroupResponse) -> int:
-    """The error code of a heartbeat at this address, whoever has the group."""
+    """The error code of a heartbeat at this address, whichever process has the group."""
     async with await BrokerConnection.open(*address, client_id="client") as connection:
         answer = await GroupClient(connection, "g").beat(joined)
     return answer.error_code
@@ -94,7 +94,7 @@ async def beat_at(address: tuple[str, int], joined: JoinGroupResponse) -> int:
 async def test_members_of_a_killed_process_go_on_at_another_until_it_is_back(
     tmp_path: Path,
 ) -> None:
-    """With their member ids and generations, and under other coordinators: no node gets another
+    """Members keep their ids and generations, and find other coordinators: no node gets another
     address. The verdict is that on a single gateway that was killed and started again."""
     member = FleetMember(slot=0, slots=PROCESSES, shards=SHARDS)
     slot = member.slot_of("g")
@@ -128,8 +128,8 @@ async def test_members_of_a_killed_process_go_on_at_another_until_it_is_back(
 
 
 async def test_groups_stay_whatever_the_number_of_processes(tmp_path: Path) -> None:
-    """From a single gateway to a fleet, to a larger one, and back: each group keeps its members,
-    and may get another process."""
+    """The number changes from a single gateway to a fleet, to a larger one, and back: each group
+    keeps its members, and may get another process."""
     port = free_port()
     joined: dict[str, JoinGroupResponse] = {}
     with trio.fail_after(LIMIT_S):
@@ -165,7 +165,7 @@ def owner_of(group_id: str, nodes: Mapping[int, tuple[str, int]]) -> tuple[str, 
 
 
 async def test_more_processes_than_shards_are_refused(tmp_path: Path) -> None:
-    """In one line."""
+    """One line has the reason."""
     upstream, bootstrap = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
     with trio.fail_after(LIMIT_S):
         async with trio.open_nursery() as nursery:
@@ -215,7 +215,7 @@ async def test_commands_see_the_groups_of_all_processes(tmp_path: Path) -> None:
 async def test_a_restart_moves_the_groups_of_each_process_to_the_others_and_back(
     tmp_path: Path,
 ) -> None:
-    """One process after another, and members go on with their generations."""
+    """One process after another restarts, and members continue with their generations."""
     with trio.fail_after(LIMIT_S):
         async with whole_fleet(tmp_path) as (gateway, nodes):
             async with group_client(gateway.address, "g") as client:
@@ -237,7 +237,7 @@ async def test_a_restart_moves_the_groups_of_each_process_to_the_others_and_back
                 gateways = [state.gateway for state in states if state.gateway is not None]
                 return [gateway.process for gateway in gateways if gateway.process is not None]
 
-            # A shard is open a moment after that is told.
+            # A shard is open a moment after that is reported.
             processes = await until_answered(
                 ask_processes, lambda lines: [line.own_shards for line in lines] == [8, 8]
             )

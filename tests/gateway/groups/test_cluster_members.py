@@ -39,7 +39,8 @@ def test_partitions_are_those_that_the_leader_assigned() -> None:
 
 
 def test_members_of_the_new_protocol_are_those_that_the_cluster_describes() -> None:
-    """Whoever goes through the gateway. Kafka's own migration mixes both protocols."""
+    """This holds for the members that go through the gateway. Kafka's own migration mixes both
+    protocols."""
     assigned = Assignment(
         topic_partitions=(
             TopicPartitions(topic_id=TOPIC.topic_id, topic_name="t", partitions=(1, 0)),

@@ -1,4 +1,4 @@
-"""Long computations in a thread, beside the event loop."""
+"""Long computations in a thread, while the event loop continues."""
 
 import gc
 import sys
@@ -41,7 +41,7 @@ async def test_computations_take_turns() -> None:
 
 
 async def test_a_failed_computation_restores_the_interpreter() -> None:
-    """Only during the computation does the interpreter switch threads sooner and skip garbage
+    """During the computation only, the interpreter switches threads sooner and skips garbage
     collection."""
     before = (sys.getswitchinterval(), gc.isenabled())
 

@@ -105,7 +105,7 @@ async def test_a_broker_that_is_away_is_a_failure() -> None:
 
 
 async def test_a_gateway_that_may_have_lost_its_log_moves_nothing() -> None:
-    """Another one may go on with the move, and knows better who still owns something."""
+    """Another one may continue with the move, and knows better who still owns something."""
     log = MemoryLog()
     log.may_answer = False
     brokers = Brokers([])

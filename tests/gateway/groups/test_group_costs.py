@@ -11,7 +11,7 @@ HEARTBEATS = 20
 
 
 async def steps_among(groups_hosted: int) -> int:
-    """What heartbeats of one group's member take beside other groups."""
+    """What heartbeats of one group's member cost among other groups."""
     async with hosted_groups(max_groups=MANY) as groups:
         for number in range(groups_hosted):
             joined = await groups.native("n", group=f"group-{number}")

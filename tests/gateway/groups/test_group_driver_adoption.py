@@ -193,7 +193,7 @@ async def test_an_adoption_asks_for_the_longest_session_that_the_cluster_admits(
 async def test_a_group_that_the_gateway_adopts_by_itself_has_no_operator_to_tell(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The group goes on all the same: a bug would start it again."""
+    """The group continues all the same: a bug would start it again."""
     async with live_group(monkeypatch) as (_groups, driver):
         starts: list[int] = []
         monkeypatch.setattr(driver.group, "start_again", starts.append)

@@ -73,7 +73,7 @@ def test_a_principal_has_a_limit_of_its_own() -> None:
 
 
 def test_a_group_counts_once_until_it_is_freed() -> None:
-    """Whoever begins it, and however often."""
+    """This holds for any client that begins it, and however often."""
     quota = GroupQuota("hosted", groups_max=1, share=ShareRule(per_address=1))
     quota.reserve("orders", None)
     quota.reserve("orders", GREEDY)

@@ -88,7 +88,7 @@ async def test_others_run_while_many_names_are_looked_up(autojump_clock: MockClo
 async def test_a_group_that_has_not_been_read_does_not_belong_to_the_cluster(
     autojump_clock: MockClock,
 ) -> None:
-    """Its members may be in the log, although a setting leaves the group to the cluster by now."""
+    """Its members may be in the log, although a setting now leaves the group to the cluster."""
     async with hosted_groups() as before:
         await before.native("n")
         log = before.log

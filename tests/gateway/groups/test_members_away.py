@@ -97,7 +97,7 @@ class CountingLookups(dict[str, Any]):
 
 
 def test_a_departure_costs_the_same_however_many_groups_there_are() -> None:
-    """Groups from which nobody has gone lately are forgotten, the one that changed last stays."""
+    """Groups from which nobody has gone recently are forgotten, the one that changed last stays."""
     watched = Watched()
     departures = watched.away._departures = CountingLookups()
 

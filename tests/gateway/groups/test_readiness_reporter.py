@@ -43,7 +43,7 @@ class Reports:
 
 
 def test_a_group_is_reported_once_until_it_changes() -> None:
-    """The first time, too: whoever reads from there knows it."""
+    """The first report includes it: a reader that begins there knows it."""
     on = Reports()
     for _ in range(2):
         on.reporter.on_watched("g")

@@ -74,7 +74,7 @@ async def test_the_topics_of_all_groups_have_a_bound(
     monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     """The oldest group is forgotten unless a resolution waits for it, and topics that nobody has
-    asked about lately do not count."""
+    asked about recently do not count."""
     monkeypatch.setattr(module, "TOPICS_MAX", 4)
     permissions = RegexPermissions(LIMITS)
     permissions.record("waiting", {"foo"}, ())

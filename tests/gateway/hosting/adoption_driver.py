@@ -41,8 +41,8 @@ class Coordinator:
     anchor: AnchorIds | None = None
 
     async def adopt(self, hooks: Mapping[Stage, Hook] | None = None) -> Adopting:
-        """Adopt the group, or go on with an adoption that the log knows. `hooks` run when a stage
-        is reached, before its first request."""
+        """Adopt the group, or continue with an adoption that the log knows. `hooks` run when a
+        stage is reached, before its first request."""
         records = [] if self.stored is None else [AdoptionRecord(value=self.stored)]
         parts = move_parts(self.group, self.gateway, *records)
         parts.rules.watched.group = self._known  # type: ignore[method-assign]

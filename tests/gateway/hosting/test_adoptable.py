@@ -97,7 +97,7 @@ def test_all_reasons_are_given_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "reason"),
+    ("outcome", "reason"),
     [
         (LookupFailed("nobody answers"), "does not say who is in it: nobody answers"),
         (OtherGroupType("share"), "it is a share group"),
@@ -106,21 +106,21 @@ def test_all_reasons_are_given_at_once() -> None:
         (LiveMembers("consumer", ("g",), anchored=described()), "another gateway holds it: "),
     ],
 )
-def test_what_is_no_live_classic_group_has_one_reason(found: LookupOutcome, reason: str) -> None:
+def test_what_is_no_live_classic_group_has_one_reason(outcome: LookupOutcome, reason: str) -> None:
     """Nothing else is to be said of it."""
-    (obstacle,) = why_not_found(found, None, CONFIG, NOW_MS)
+    (obstacle,) = why_not_found(outcome, None, CONFIG, NOW_MS)
     assert reason in obstacle
 
 
 def test_a_group_without_members_can_be_adopted() -> None:
-    """It is then hosted from its next join on."""
+    """An adopted group is hosted from its next join on."""
     assert why_not_found(NoMembers(), None, CONFIG, NOW_MS) == ()
 
 
 def test_every_member_of_a_group_that_was_not_watched_is_outside() -> None:
     """The gateway has relayed none of its requests."""
-    told = why_not_found(LiveMembers.of(described()), None, CONFIG, NOW_MS)
-    assert [each for each in told if "has not come through this gateway" in each] == [
+    reasons = why_not_found(LiveMembers.of(described()), None, CONFIG, NOW_MS)
+    assert [reason for reason in reasons if "has not come through this gateway" in reason] == [
         f"a at 10.0.0.1 ({A}) {OUTSIDE}",
         f"b at 10.0.0.2 ({B}) {OUTSIDE}",
     ]
@@ -132,11 +132,11 @@ def test_the_cluster_has_to_admit_a_longer_session_than_those_of_the_members(
 ) -> None:
     """The leader's member guards the group for longer than a member may believe that it owns
     something. Otherwise the first JoinGroup would be refused, each time."""
-    told = why_not_found(
+    reasons = why_not_found(
         LiveMembers.of(described()), watched(), CONFIG, NOW_MS, longest_session_ms=longest_ms
     )
     refusal = describe_lack_of_room(20_000)
-    assert told == ((refusal,) if is_refused else ())
+    assert reasons == ((refusal,) if is_refused else ())
     assert "raise the cluster's group.max.session.timeout.ms to 20000" in refusal
 
 

@@ -45,7 +45,7 @@ class Member:
     is_recalled: bool = False
 
     async def run(self) -> None:
-        """Until a heartbeat says that the group rebalances."""
+        """Run until a heartbeat says that the group rebalances."""
         while True:
             self.codes.append((await self.client.beat(self.joined)).error_code)
             if self.codes[-1] == ErrorCode.REBALANCE_IN_PROGRESS:
@@ -55,12 +55,12 @@ class Member:
             if not self.numbers:
                 continue
             offset = self.committed + 1
-            told = await self.client.commit(
+            outcomes = await self.client.commit(
                 dict.fromkeys(self.numbers, offset),
                 member_id=self.joined.member_id,
                 epoch=self.joined.generation_id,
             )
-            self.codes += told.values()
+            self.codes += outcomes.values()
             self.committed = offset
 
 
@@ -80,7 +80,8 @@ class LiveGroup:
 async def live_group(
     gateway: Gateway, kafka: KafkaCluster, size: int = 2, every_s: float = BEAT_EVERY_S
 ) -> AsyncIterator[LiveGroup]:
-    """The cluster serves the group, because a consumer beside the gateway was there first."""
+    """The cluster serves the group, because a consumer that bypasses the gateway was there
+    first."""
     name = fresh_group("adopted")
     async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
         beside = await stack.enter_async_context(
@@ -107,7 +108,7 @@ async def stable(clients: list[GroupClient], ids: list[str], every_s: float) -> 
     that it has given."""
     members: list[Member] = []
     numbers = dict(zip(ids, ((0, 1), (2,)), strict=False))
-    shares = {member_id: {"numbers": each} for member_id, each in numbers.items()}
+    shares = {member_id: {"numbers": partitions} for member_id, partitions in numbers.items()}
 
     async def enter(client: GroupClient, member_id: str) -> None:
         joined = await client.join(member_id, session_timeout_ms=60_000)
@@ -119,11 +120,11 @@ async def stable(clients: list[GroupClient], ids: list[str], every_s: float) -> 
     async with trio.open_nursery() as nursery:
         for client, member_id in zip(clients, ids, strict=True):
             nursery.start_soon(enter, client, member_id)
-    return sorted(members, key=lambda each: ids.index(each.joined.member_id))
+    return sorted(members, key=lambda member: ids.index(member.joined.member_id))
 
 
 async def test_a_live_group_is_adopted_without_an_error_or_a_rebalance(kafka: KafkaCluster) -> None:
-    """Its commits and heartbeats go on under the same ids, and the anchor holds it in the
+    """Its commits and heartbeats continue under the same ids, and the anchor holds it in the
     cluster."""
     async with (
         whole_gateway(kafka.addresses, adoption="auto") as gateway,
@@ -134,8 +135,8 @@ async def test_a_live_group_is_adopted_without_an_error_or_a_rebalance(kafka: Ka
         before = [member.committed for member in group.members]
         await until(
             lambda: all(
-                each.committed > number + 5
-                for each, number in zip(group.members, before, strict=True)
+                member.committed > number + 5
+                for member, number in zip(group.members, before, strict=True)
             )
         )
         (adopted,) = group.told(GroupAdopted)
@@ -161,8 +162,8 @@ async def test_a_group_of_hundreds_of_members_is_adopted(kafka: KafkaCluster) ->
         before = [len(member.codes) for member in group.members]
         await until(
             lambda: all(
-                len(each.codes) > count + 2
-                for each, count in zip(group.members, before, strict=True)
+                len(member.codes) > count + 2
+                for member, count in zip(group.members, before, strict=True)
             )
         )
         assert {code for member in group.members for code in member.codes} == {ErrorCode.NONE}
@@ -172,7 +173,7 @@ class LogWithoutLocks(MemoryLog):
     """Fails when it has to store that the cluster's group is locked."""
 
     async def append(self, group_id: str, batch: Sequence[LogRecord]) -> None:
-        adoptions = [each.value for each in batch if isinstance(each, AdoptionRecord)]
+        adoptions = [record.value for record in batch if isinstance(record, AdoptionRecord)]
         if any(
             adoption is not None and adoption.lock_generation is not None for adoption in adoptions
         ):
@@ -193,11 +194,11 @@ async def test_an_adoption_that_fails_in_the_middle_ends_in_an_ordinary_rebalanc
         a, b = group.members
         await until(lambda: ErrorCode.REBALANCE_IN_PROGRESS in a.codes + b.codes)
         await until(lambda: a.is_recalled and b.is_recalled)
-        for each in (a, b):
-            codes = await each.client.commit(
-                dict.fromkeys(each.numbers, each.committed + 1),
-                member_id=each.joined.member_id,
-                epoch=each.joined.generation_id,
+        for member in (a, b):
+            codes = await member.client.commit(
+                dict.fromkeys(member.numbers, member.committed + 1),
+                member_id=member.joined.member_id,
+                epoch=member.joined.generation_id,
             )
             assert set(codes.values()) == {ErrorCode.NONE}
         assert (await direct.committed())[2] == b.committed + 1
@@ -216,7 +217,7 @@ async def test_an_adoption_that_fails_in_the_middle_ends_in_an_ordinary_rebalanc
                 assert len((await direct.described()).members) == 1  # the leader's member guards
                 nursery.start_soon(rejoin, b)
         await until(lambda: group.told(AdoptionUndone))
-        assert {each.error_code for each in rejoined} == {ErrorCode.NONE}
-        ids = {each.member_id for each in rejoined}
+        assert {member.error_code for member in rejoined} == {ErrorCode.NONE}
+        ids = {member.member_id for member in rejoined}
         assert ids.isdisjoint({a.joined.member_id, b.joined.member_id})
         assert log_of(await direct.described()) is not None  # an empty group is hosted

@@ -221,7 +221,7 @@ def test_a_member_that_has_gone_by_itself_counts_as_having_left(script: Script) 
 
 
 def test_a_member_that_could_not_leave_has_it_undone(script: Script) -> None:
-    """It would meet the anchor in one group."""
+    """The member would meet the anchor in one group."""
     script.to_releasing()
     script.answer(Requester.OTHERS, left(ErrorCode.UNKNOWN_SERVER_ERROR))
     assert script.is_at(Stage.GIVING_BACK)
@@ -241,7 +241,7 @@ def test_calls_are_held_for_a_bounded_time(script: Script) -> None:
 
 
 def test_the_leaders_member_stays_until_the_anchor_waits_in_the_group(script: Script) -> None:
-    """Without a member, the cluster would admit anybody."""
+    """Without a member, the cluster would admit any consumer."""
     script.to_anchoring()
     assert script.asked[Requester.ANCHOR].group_instance_id == JOIN_METADATA.instance_id
     script.answer(Requester.LEADER, OK)

@@ -48,14 +48,14 @@ async def stable_group(kafka: KafkaCluster) -> AsyncIterator[Group]:
         asked = await b.join()
         leader, follower = await joined_by_two(a, first.member_id, b, asked.member_id)
         members = {
-            each.member_id: WatchedMember(
-                member_id=each.member_id,
+            member.member_id: WatchedMember(
+                member_id=member.member_id,
                 session_timeout_ms=10_000,
                 rebalance_timeout_ms=10_000,
                 heartbeat_ms=now_ms(),
                 joined_here=True,
             )
-            for each in (leader, follower)
+            for member in (leader, follower)
         }
         watched = WatchedGroup(
             group_id=name,
@@ -86,8 +86,8 @@ async def test_the_anchor_takes_the_members_place(kafka: KafkaCluster) -> None:
         ids = group.at.anchor
         assert ids is not None
         how = {"instance_id": ids.instance_id, "version": 7}
-        mine = {"member_id": ids.member_id, "epoch": ids.generation}
-        assert await group.outsider.commit({0: 5}, **mine, **how) == {0: 0}  # type: ignore[arg-type]
+        identity = {"member_id": ids.member_id, "epoch": ids.generation}
+        assert await group.outsider.commit({0: 5}, **identity, **how) == {0: 0}  # type: ignore[arg-type]
         old = {"member_id": group.leader.member_id, "epoch": group.leader.generation_id}
         assert await group.outsider.commit({0: 4}, version=7, **old) == {  # type: ignore[arg-type]
             0: ErrorCode.UNKNOWN_MEMBER_ID
@@ -99,7 +99,7 @@ async def test_the_anchor_takes_the_members_place(kafka: KafkaCluster) -> None:
 async def test_an_outsider_gets_nothing_that_a_member_holds(
     kafka: KafkaCluster, stage: Stage
 ) -> None:
-    """It is refused, or the adoption is undone, and the outsider gets everything only after the
+    """The outsider is refused, or the adoption is undone, and it gets everything only after the
     members have given it up."""
     async with stable_group(kafka) as group, trio.open_nursery() as nursery:
         got: list[int] = []
@@ -144,9 +144,9 @@ async def partitions_of(client: GroupClient) -> list[int]:
         )
         if not synced.error_code:
             _version, given = decode_assignment(synced.assignment)
-            mine = [n for partition in given.assigned_partitions for n in partition.partitions]
-            if mine:
-                return mine
+            numbers = [n for partition in given.assigned_partitions for n in partition.partitions]
+            if numbers:
+                return numbers
             await until_answered(partial(client.beat, joined), lambda answer: answer.error_code)
 
 

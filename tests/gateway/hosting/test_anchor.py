@@ -58,7 +58,7 @@ def test_a_free_group_takes_one_join(on: AnchorStage) -> None:
 
 
 def test_nothing_is_asked_while_the_anchor_is_not_needed(on: AnchorStage) -> None:
-    """Also not in time."""
+    """No timer asks anything either."""
     on.wait(600_000)
     assert (on.asked, on.is_here, on.anchor.next_ms(is_live=False)) == ([], False, None)
 
@@ -90,7 +90,7 @@ def test_the_session_is_the_longest_that_the_cluster_allows(
     on.doubt(ids)
     on.until_held()
     later = on.messages(JoinGroupRequest)[tried:]
-    assert {getattr(each, "session_timeout_ms") for each in later} == {session_ms}  # noqa: B009
+    assert {getattr(join, "session_timeout_ms") for join in later} == {session_ms}  # noqa: B009
 
 
 @pytest.mark.parametrize("code", sorted(OF_JOINS), ids=lambda code: ErrorCode(code).name)
@@ -146,7 +146,7 @@ def test_direct_members_are_not_displaced(on: AnchorStage, protocol: tuple[str, 
 
 
 def test_an_anchor_that_does_not_lead_gives_no_ids(on: AnchorStage) -> None:
-    """Somebody with the same protocol joined first."""
+    """A member with the same protocol joined first."""
     on.is_holding = True
     on.anchor.need(on.now_ms)
     on.run()
@@ -188,7 +188,7 @@ def test_a_group_is_not_taken_while_its_holder_is_unknown(on: AnchorStage) -> No
 
 
 def test_the_anchor_shows_the_partitions_of_the_group(on: AnchorStage) -> None:
-    """As its assignment, which tools beside the gateway read."""
+    """The anchor's assignment has the partitions. Tools read it directly at the cluster."""
     on.hold()
     assert on.group.assignment == b"a topic with 2 partitions"
 
@@ -233,7 +233,7 @@ def test_a_group_without_members_shows_what_it_had(on: AnchorStage) -> None:
 def test_a_renewal_without_an_answer_loses_nothing_by_itself(
     on: AnchorStage, code: ErrorCode | None, *, is_done: bool
 ) -> None:
-    """As after such a heartbeat, the next one finds out whether the generation has begun."""
+    """The next heartbeat finds out whether the generation has begun."""
     on.is_live = True
     ids = on.hold()
     on.is_holding = True
@@ -304,7 +304,7 @@ def test_a_round_that_cannot_be_completed_is_followed_by_a_pause(on: AnchorStage
 
 
 def test_repeated_joins_do_not_hide_another_member(on: AnchorStage) -> None:
-    """Those that were refused began no generation."""
+    """Refused joins began no generation."""
     ids = on.hold()
     on.group.remove_member()
     on.group.generation += 2  # a consumer joins and leaves
@@ -364,7 +364,7 @@ def test_heartbeats_have_their_own_interval(spread: float) -> None:
 
 
 def test_one_confirmation_serves_all_that_wait(on: AnchorStage) -> None:
-    """And only a request that was sent after the question."""
+    """A confirmation counts only if its request was sent after the question."""
     on.is_live = True
     ids = on.hold()
     since = on.anchor.confirm()
@@ -521,7 +521,7 @@ def test_an_error_about_the_coordinator_is_no_loss(on: AnchorStage) -> None:
 
 
 def test_the_anchor_follows_its_coordinator(on: AnchorStage) -> None:
-    """It keeps its ids, because the group is stored."""
+    """The anchor keeps its ids, because the group is stored."""
     on.is_live = True
     before = on.hold()
     on.wait(100)
@@ -559,7 +559,8 @@ def test_the_log_says_once_why_an_anchor_is_lost(on: AnchorStage) -> None:
 
 
 def test_the_time_without_the_group_counts_from_its_loss(on: AnchorStage) -> None:
-    """Also over several attempts to take it back, and from the end of a silent session."""
+    """Several attempts to take the group back count as one time. After silence it counts from the
+    end of the session."""
     on.is_live = True
     ids = on.hold()
     assert on.anchor.lost_for_ms(on.now_ms) == 0

@@ -1,4 +1,4 @@
-"""What brokers and tools beside the gateway make of an anchor: its bytes, its type, and its
+"""What brokers, and tools that bypass the gateway, make of an anchor: its bytes, its type, and its
 partitions. test_promises_with_kafka.py has what it is for."""
 
 import pytest
@@ -83,7 +83,7 @@ def with_metadata(metadata: bytes) -> AnchorJoinMetadata:
 @with_anchors()
 @pytest.mark.parametrize("run_id", [0, 7, 12_345_678_901, 2**63 - 1])
 async def test_no_bytes_of_an_anchor_hang_a_coordinator(kafka: KafkaCluster, run_id: int) -> None:
-    """They count as no subscription: the cluster deletes no offsets of the group."""
+    """The bytes do not count as a subscription: the cluster keeps the offsets of the group."""
     async with group_client(kafka.addresses[0], fresh_group("bytes")) as direct:
         assert await direct.commit({0: 7}, version=8) == {0: 0}
         await hold_as(direct, with_metadata(unreadable_subscription(run_id)))
@@ -123,7 +123,7 @@ async def test_coordinators_read_subscriptions_as_our_port_does(
         assert await delete_offsets(direct) == code
 
 
-# -- tools beside the gateway ----------------------------------------------------------------------
+# -- tools that bypass the gateway -----------------------------------------------------------------
 
 
 @with_anchors()
@@ -158,7 +158,9 @@ def _seen_by_librdkafka(kafka: KafkaCluster, group: str) -> set[tuple[str, int]]
     described = admin.describe_consumer_groups([group])[group].result(30)
     assert described.state is ConsumerGroupState.STABLE
     listed = admin.list_consumer_groups().result(30)
-    assert group in {each.group_id for each in listed.valid if not each.is_simple_consumer_group}
+    assert group in {
+        listing.group_id for listing in listed.valid if not listing.is_simple_consumer_group
+    }
     (stored,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
     assert {partition.partition for partition in stored.result(30).topic_partitions} == {0, 1}
     (member,) = described.members
@@ -201,7 +203,8 @@ async def _rows_of_kafkas_tool(kafka: KafkaCluster, group: str) -> list[list[str
 async def test_a_topic_that_grows_is_shown_with_all_its_partitions(
     one_broker: KafkaCluster,
 ) -> None:
-    """Commits go on meanwhile. Some may be asked to wait, as with any rebalance of the anchor."""
+    """Commits continue meanwhile. Some may be asked to wait, as with any rebalance of the
+    anchor."""
     group = fresh_group("grown")
     async with (
         group_client(one_broker.addresses[0], group) as direct,

@@ -116,7 +116,7 @@ def test_a_lost_commit_ends_when_the_anchor_has_left() -> None:
 
 
 def test_an_anchor_that_failed_to_leave_rejoins_for_a_lost_commit() -> None:
-    """It may still be in the group, so the commit may still be stored."""
+    """The anchor may still be in the group, so the commit may still be stored."""
     on = AnchorStage(linger_ms=60_000)
     ids = on.hold()
     on.is_holding = True
@@ -162,7 +162,7 @@ def test_a_dropped_anchor_leaves_at_once(on: AnchorStage) -> None:
 
 
 def test_a_dropped_anchor_first_takes_a_place_left_behind(on: AnchorStage) -> None:
-    """It is an earlier gateway's, or could not leave while the coordinator was down."""
+    """An earlier gateway left it, or the anchor could not leave while the coordinator was down."""
     on.hold()
     successor = AnchorStage()
     successor.coordinator = on.coordinator
@@ -216,7 +216,7 @@ def test_an_anchor_without_stray_commits_need_not_leave_for_sure(on: AnchorStage
 
 
 def test_a_leaving_anchor_returns_for_a_new_member() -> None:
-    """It left at the last moment. It is needed again, and joins again."""
+    """The anchor left at the last moment. It is needed again, and joins again."""
     on = AnchorStage(linger_ms=1_000)
     before = on.hold()
     on.wait(2_000)

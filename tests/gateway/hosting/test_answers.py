@@ -72,7 +72,7 @@ LOADING = (
     RefusalReason.LOADING,
     RefusalReason.BROKER_AWAY,
 )
-"""The group, or whoever knows it, will be here again: the client asks the same broker."""
+"""The reasons that pass at this broker: the client asks it again."""
 ELSEWHERE = (
     RefusalReason.NOT_AT_COORDINATOR,
     RefusalReason.LOG_NOT_OURS,
@@ -136,19 +136,20 @@ def test_codes_that_clients_would_not_survive_are_not_sent(cause: RefusalReason)
 
 @pytest.mark.parametrize("cause", RefusalReason)
 def test_a_producer_survives_every_refusal_of_its_offsets(cause: RefusalReason) -> None:
-    """It aborts its transaction, or asks again. Kafka does not answer REBALANCE_IN_PROGRESS there,
-    and STALE_MEMBER_EPOCH only since v6: Java's producers take both for fatal."""
+    """The producer aborts its transaction, or asks again. Kafka does not answer
+    REBALANCE_IN_PROGRESS there, and STALE_MEMBER_EPOCH only since v6: Java's producers take both
+    for fatal."""
     if cause not in (RefusalReason.EMPTY_GROUP_ID, RefusalReason.UNWRITABLE_NAME):
         survived = RETRIABLE | {ErrorCode.ILLEGAL_GENERATION}
         assert ANSWERS[cause, GroupApi.TXN_COMMIT] in survived
 
 
 @pytest.mark.parametrize(
-    "cause", [each for each in RefusalReason if each is not RefusalReason.LOADING]
+    "cause", [reason for reason in RefusalReason if reason is not RefusalReason.LOADING]
 )
 def test_only_a_loading_group_keeps_a_silent_members_session(cause: RefusalReason) -> None:
-    """It restarts the session once it is loaded. Elsewhere nobody keeps the session, and NONE could
-    keep the member alive on its own side for ever."""
+    """The group restarts the session once it is loaded. Elsewhere nobody keeps the session, and
+    NONE could keep the member alive on its own side for ever."""
     assert ANSWERS[cause, GroupApi.HEARTBEAT] is not ErrorCode.NONE
 
 
@@ -160,7 +161,8 @@ def test_only_a_heartbeat_can_succeed_without_the_engine() -> None:
 
 
 def test_a_member_stops_where_another_gateway_has_its_group() -> None:
-    """Otherwise its partitions have two owners. A client that is not yet a member may retry."""
+    """If the member continued, its partitions would have two owners. A client that is not yet a
+    member may retry."""
     codes = {api: ANSWERS[RefusalReason.ELSEWHERE, api] for api in BY_ID}
     stopped = {api for api, code in codes.items() if code is ErrorCode.UNKNOWN_MEMBER_ID}
     assert stopped == {
@@ -173,6 +175,6 @@ def test_a_member_stops_where_another_gateway_has_its_group() -> None:
 
 @pytest.mark.parametrize("api", GroupApi)
 def test_members_hear_from_the_owner_of_the_log_only(api: GroupApi) -> None:
-    """Also who commits or fetches is not refused by a group that may be outdated."""
+    """A group that may be outdated does not refuse commits and fetches either."""
     assert needs_lease(api) is (api in BY_ID)
     assert needs_lease(api, ErrorCode.UNKNOWN_MEMBER_ID)

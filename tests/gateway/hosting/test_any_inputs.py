@@ -141,9 +141,9 @@ class Storm:
         waiting = [call for call in self.scene.calls if call.answer is None]
         if waiting:
             call = waiting[which % len(waiting)]
-            for pending_action in [each for each in self.scene.pending if _is_of(each, call)]:
+            for pending_action in [action for action in self.scene.pending if _is_of(action, call)]:
                 self.scene.pending.remove(pending_action)
-            for late in [each for each in self._under_way if _is_of(each[0], call)]:
+            for late in [item for item in self._under_way if _is_of(item[0], call)]:
                 self._under_way.remove(late)
             self._feed(lambda: self.scene.gone(call))
 
@@ -306,7 +306,7 @@ STEP = st.one_of(
 @settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(STEP, min_size=10, max_size=80), st.booleans())
 def test_no_order_of_events_breaks_a_promise(steps: list[tuple], can_anchor: bool) -> None:  # type: ignore[type-arg]
-    """And in the end nothing is left in memory."""
+    """In the end nothing is left in memory."""
     storm = Storm(can_anchor=can_anchor)
     for do, *arguments in steps:
         do(storm, *arguments)
@@ -331,7 +331,7 @@ def test_a_gateway_that_ends_leaves_no_call_waiting(steps: list[tuple]) -> None:
 
 
 def test_every_kind_of_effect_and_pending_action_is_late_in_a_storm() -> None:
-    """Otherwise the tests above would test less than they say."""
+    """This makes sure that the tests above test what they say."""
     storm = Storm(can_anchor=True)
     assert storm.scene.held == set(EVERYTHING)
     assert Look in storm.scene.held

@@ -8,7 +8,7 @@ from kafka_codecs.error_codes import ErrorCode
 from tests.support.hosted_scene import HostedScene, cause_of, error_of
 
 SESSION_MS = 10_000
-"""Of the classic member of a scene."""
+"""The session timeout of the classic member of a scene."""
 
 
 def is_stored(commit: Commits) -> bool:
@@ -31,7 +31,7 @@ def test_a_heartbeat_at_rest_prolongs_the_session() -> None:
 
 
 def test_a_steady_native_heartbeat_is_answered_at_rest() -> None:
-    """It has nothing to write, to tell or to grant."""
+    """Such a heartbeat has nothing to write, to report or to grant."""
     on = HostedScene()
     epoch = on.native_member().member_epoch
     done, events = len(on.done), len(on.events)
@@ -54,7 +54,8 @@ def test_a_heartbeat_before_the_next_target_is_answered_at_rest() -> None:
 
 
 def test_what_a_member_repeats_is_told_once() -> None:
-    """Some clients state in each heartbeat what they own. Events tell it when it is new."""
+    """Some clients state in each heartbeat what they own. Events report a statement when it is
+    new."""
     on = HostedScene()
     epoch = on.native_member().member_epoch
     owned = {"foo": (0, 1, 2)}
@@ -64,8 +65,8 @@ def test_what_a_member_repeats_is_told_once() -> None:
     less = {"foo": (0, 1)}
     assert on.native("n", epoch, owned=less) not in on.at_rest
     assert on.native("n", epoch, owned=owned) not in on.at_rest, "it has stated less meanwhile"
-    told = [fields["partitions"].get("foo", []) for fields in on.told("partitions_stated")]
-    assert told == [[], [0, 1, 2], [0, 1], [0, 1, 2]]
+    statements = [fields["partitions"].get("foo", []) for fields in on.told("partitions_stated")]
+    assert statements == [[], [0, 1, 2], [0, 1], [0, 1, 2]]
 
 
 def test_a_heartbeat_waits_for_the_write_before_it() -> None:
@@ -91,7 +92,7 @@ def test_a_heartbeat_with_something_to_write_is_not_answered_at_rest() -> None:
 
 
 def test_an_assignment_that_is_repeated_is_not_answered_at_rest() -> None:
-    """It grants partitions, though there is nothing to write."""
+    """The answer grants partitions, though there is nothing to write."""
     on = HostedScene()
     epoch = on.native_member().member_epoch
     on.native_member("m")
@@ -153,7 +154,8 @@ def test_a_heartbeat_first_learns_of_changed_topics() -> None:
 
 
 def test_a_commit_at_rest_is_sent_and_answered_without_an_effect() -> None:
-    """It has nothing to write or to tell, and holds its partitions until the cluster answers."""
+    """Such a commit has nothing to write or to report, and holds its partitions until the cluster
+    answers."""
     on = HostedScene()
     member = on.classic_member()
     on.hold(StoreCommits)
@@ -169,7 +171,7 @@ def test_a_commit_at_rest_is_sent_and_answered_without_an_effect() -> None:
 
 
 def test_a_native_commit_at_rest_is_sent_and_answered_without_an_effect() -> None:
-    """As that of a classic member."""
+    """A native member's commit is treated like a classic one's."""
     on = HostedScene()
     epoch = on.native_member().member_epoch
     commit = on.commit("n", epoch)

@@ -116,7 +116,7 @@ async def test_a_group_deleted_as_it_empties_returns_intact(kafka: KafkaCluster)
 async def test_a_direct_consumer_and_one_behind_the_gateway_never_both_have_everything(
     kafka: KafkaCluster,
 ) -> None:
-    """They start at the same moment. If the anchor reaches the cluster first, the direct consumer
+    """Both start at the same moment. If the anchor reaches the cluster first, the direct consumer
     is refused; otherwise both share the group in the cluster."""
     await trio.to_thread.run_sync(produce, kafka.bootstrap_servers, TOPIC, PARTITIONS)
     total = await trio.to_thread.run_sync(records_in, kafka.bootstrap_servers, TOPIC, PARTITIONS)

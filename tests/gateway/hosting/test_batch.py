@@ -125,7 +125,7 @@ def test_a_record_is_applied_to_one_copy_after_its_step(monkeypatch: pytest.Monk
 
 
 def test_requests_without_records_do_not_wait_for_the_log() -> None:
-    """They join only a batch that waits for the log anyway."""
+    """Such requests join only a batch that waits for the log anyway."""
     script = GroupScript(config=GroupConfig())
     script.native("n", 0)
     batch = Batch(script.engine)
@@ -157,7 +157,8 @@ def test_the_size_of_a_batch_is_limited() -> None:
 
 
 def test_no_long_computation_looks_for_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would hold up all groups. The engine checks a request before it computes."""
+    """A long computation would hold up all groups. The engine checks a request before it
+    computes."""
 
     def handle(*_: object, may_take_long: bool, **_how: Any) -> Never:
         assert not may_take_long

@@ -63,7 +63,7 @@ def test_a_commit_behind_another_one_waits_for_a_limited_time(on: HostedScene) -
 
 
 def test_a_commit_waits_even_if_the_earlier_one_is_not_decided_yet(on: HostedScene) -> None:
-    """It may wait for the topics that it names, while the later one needs none."""
+    """The earlier commit may wait for the topics that it names, while the later one needs none."""
     on.hold(LearnTopics)
     first = member_commit(on, knows_topics=False)
     second = member_commit(on)
@@ -88,7 +88,7 @@ def test_a_lost_connection_ends_the_wait_for_its_commit(on: HostedScene) -> None
 
 
 def test_a_commit_whose_client_has_gone_leaves_the_queue(on: HostedScene) -> None:
-    """Those behind it do not wait for it."""
+    """Commits behind it do not wait for it."""
     on.hold(StoreCommits)
     first, second, third = member_commit(on), member_commit(on), member_commit(on)
     on.gone(second)
@@ -99,8 +99,8 @@ def test_a_commit_whose_client_has_gone_leaves_the_queue(on: HostedScene) -> Non
 
 
 def test_a_commit_on_an_abandoned_connection_is_not_stored(on: HostedScene) -> None:
-    """It waited there, behind a parked JoinGroup, for longer than the member's newer commit took on
-    its next connection. Stored now, it would take the offset back."""
+    """The commit waited there, behind a parked JoinGroup, for longer than the member's newer commit
+    took on its next connection. Stored now, it would take the offset back."""
     newer = member_commit(on, connection=2)
     older = member_commit(on, connection=1)
     assert isinstance(older.answer, Abandoned)
@@ -113,7 +113,7 @@ def test_a_commit_on_an_abandoned_connection_is_not_stored(on: HostedScene) -> N
 def test_a_commit_may_wait_on_the_newer_connection_of_a_client_that_has_turned_back(
     on: HostedScene,
 ) -> None:
-    """It has a connection to each broker, and goes on with the older one."""
+    """The client has a connection to each broker, and continues with the older one."""
     assert isinstance(member_commit(on, connection=1, newest_connection=2).answer, Mapping)
     assert isinstance(member_commit(on, connection=2, newest_connection=2).answer, Abandoned)
     assert isinstance(member_commit(on, connection=3, newest_connection=3).answer, Mapping)
@@ -133,7 +133,8 @@ def test_a_commit_that_waits_its_turn_may_be_on_an_abandoned_connection(on: Host
 def test_a_former_members_commit_closes_the_older_connection_once_it_returns(
     on: HostedScene,
 ) -> None:
-    """It may return with the same id and epoch, and so it would still store its older commit."""
+    """The member may return with the same id and epoch, and would then still store its older
+    commit."""
     epoch = on.native_member("m").member_epoch
     on.native("m", -1)
     on.commits(("m", epoch, {"foo": [1]}), connection=2)
@@ -183,7 +184,8 @@ def test_a_native_member_that_joins_again_closes_its_older_connection(on: Hosted
 
 
 def test_a_commit_that_waits_while_its_member_joins_again_is_not_stored(on: HostedScene) -> None:
-    """It had come first, but the member fetches without waiting for what is not decided yet."""
+    """The commit arrived first, but the member fetches without waiting for what is not decided
+    yet."""
     on.hold(LearnTopics)
     older = member_commit(on, connection=1, knows_topics=False)
     on.native("n", connection=2)
@@ -194,7 +196,7 @@ def test_a_commit_that_waits_while_its_member_joins_again_is_not_stored(on: Host
 
 
 def test_a_refused_join_closes_no_connection_of_a_member(on: HostedScene) -> None:
-    """Nor does a heartbeat, which proves no new beginning."""
+    """A heartbeat does not close one either, because it proves no new beginning."""
     on.native("n", connection=2, regex="(")
     on.native("n", 2, connection=2)
     assert isinstance(member_commit(on, connection=1).answer, Mapping)
@@ -217,7 +219,7 @@ def test_members_have_connections_of_their_own(on: HostedScene) -> None:
 def test_the_last_member_to_leave_closes_its_older_connection_if_it_tries_again(
     on: HostedScene,
 ) -> None:
-    """It may return under the same id before the older commit arrives."""
+    """The member may return under the same id before the older commit arrives."""
     on.native("n", -1)
     member_commit(on, connection=2)
     assert isinstance(member_commit(on, connection=1).answer, Abandoned)

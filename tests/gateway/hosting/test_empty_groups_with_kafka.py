@@ -88,8 +88,8 @@ async def test_a_group_is_as_it_was_through_redeploys_and_restarts(kafka: KafkaC
 async def test_an_adopted_group_is_hosted_until_it_is_released(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """Also while it is empty. If consumers join in the cluster meanwhile, it is forwarded with a
-    warning until they are gone."""
+    """The gateway hosts the group also while it is empty. If consumers join in the cluster
+    meanwhile, it is forwarded with a warning until they are gone."""
     group, operators = fresh_group("adopted"), OperatorsConfig(control_folder=tmp_path)
     async with (
         whole_gateway(
@@ -110,7 +110,7 @@ async def test_an_adopted_group_is_hosted_until_it_is_released(
                 joined = await behind.enter()
                 assert await is_hosted(direct)
                 await behind.leave(joined.member_id)
-                await until_answered(direct.described, lambda told: not told.members)
+                await until_answered(direct.described, lambda group: not group.members)
                 outside = await direct.enter()
                 follower = await join_as_second(direct, outside, behind)
                 assert not await is_hosted(direct)
@@ -130,7 +130,7 @@ async def test_an_adopted_group_is_hosted_until_it_is_released(
 async def test_a_first_native_consumer_is_hosted_only_where_the_cluster_cannot_serve_it(
     kafka: KafkaCluster,
 ) -> None:
-    """Then the group is adopted: a classic consumer that comes back first must not send it to the
+    """The group is then adopted: a classic consumer that comes back first must not send it to the
     cluster."""
     group = fresh_group("native")
     async with (
@@ -142,7 +142,7 @@ async def test_a_first_native_consumer_is_hosted_only_where_the_cluster_cannot_s
         assert await is_hosted(direct) is not kafka.has_new_protocol
         assert (await behind.native("n", -1)).error_code == 0
         if not kafka.has_new_protocol:
-            await until_answered(direct.described, lambda told: not told.members)
+            await until_answered(direct.described, lambda group: not group.members)
         await behind.enter()
         assert await is_hosted(direct) is not kafka.has_new_protocol
 

@@ -244,7 +244,7 @@ def released() -> HostedScene:
 
 
 def resumed(*, is_announced: bool) -> HostedScene:
-    """The next process goes on with a release."""
+    """The next process continues with a release."""
     scene = ReleaseScene()
     scene.begin()
     if is_announced:

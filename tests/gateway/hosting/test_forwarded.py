@@ -102,8 +102,8 @@ class Relay:
                 leader=leader,
                 member_id=member_id,
                 members=tuple(
-                    JoinGroupMember(member_id=each, metadata=b"of " + each.encode())
-                    for each in listed
+                    JoinGroupMember(member_id=member_id, metadata=b"of " + member_id.encode())
+                    for member_id in listed
                 ),
             ),
             group_id,
@@ -117,8 +117,8 @@ class Relay:
                 generation_id=generation,
                 member_id=member_id,
                 assignments=tuple(
-                    SyncGroupAssignment(member_id=each, assignment=b"to " + each.encode())
-                    for each in assigned
+                    SyncGroupAssignment(member_id=member_id, assignment=b"to " + member_id.encode())
+                    for member_id in assigned
                 ),
             ),
             SyncGroupResponse(error_code=error, assignment=b"to " + member_id.encode()),
@@ -150,13 +150,13 @@ class Relay:
                 protocol_data="range" if is_stable else "",
                 members=tuple(
                     DescribedGroupMember(
-                        member_id=each,
+                        member_id=member_id,
                         client_id="beside",
                         client_host="/10.0.0.2",
-                        member_metadata=b"of " + each.encode() if is_stable else b"",
-                        member_assignment=b"to " + each.encode() if is_stable else b"",
+                        member_metadata=b"of " + member_id.encode() if is_stable else b"",
+                        member_assignment=b"to " + member_id.encode() if is_stable else b"",
                     )
-                    for each in member_ids
+                    for member_id in member_ids
                 ),
             )
         )
@@ -186,7 +186,7 @@ def test_a_join_tells_all_about_its_member(on: Relay) -> None:
 
 
 def test_a_join_before_v1_has_its_session_timeout_for_rebalances(on: Relay) -> None:
-    """As in a broker (rule 1.2)."""
+    """A broker does the same (rule 1.2)."""
     on.pass_on(
         JoinGroupRequest(
             group_id=GROUP,
@@ -201,7 +201,7 @@ def test_a_join_before_v1_has_its_session_timeout_for_rebalances(on: Relay) -> N
 
 
 def test_the_leader_is_told_who_is_in_the_generation(on: Relay) -> None:
-    """Members beside the gateway appear, and those that did not rejoin go."""
+    """Members that bypass the gateway appear, and those that did not rejoin go."""
     on.describe("a", "b", "gone")
     on.join("b", 3)
     on.join("a", 3, others=("b", "beside"))
@@ -223,11 +223,11 @@ def test_the_leaders_sync_tells_every_assignment(on: Relay) -> None:
     on.sync("b", 3, "a")
     assert on.member("a").assignment == b""
     on.sync("a", 3, "a", "b")
-    assert [on.member(each).assignment for each in "ab"] == [b"to a", b"to b"]
+    assert [on.member(member_id).assignment for member_id in "ab"] == [b"to a", b"to b"]
 
 
 def test_a_new_generation_begins_without_leader_and_assignments(on: Relay) -> None:
-    """A heartbeat tells its number first if the leader is beside the gateway."""
+    """If the leader bypasses the gateway, a heartbeat is the first to state its number."""
     on.join("a", 3)
     on.sync("a", 3, "a")
     on.beat("a", 4)
@@ -274,7 +274,7 @@ def test_a_failed_join_adds_no_member(on: Relay, error: ErrorCode) -> None:
 
 
 def test_a_static_member_takes_the_place_of_its_predecessor(on: Relay) -> None:
-    """They share the instance id."""
+    """Both members have the same instance id."""
     on.join("old", 3, instance_id="i")
     on.join("new", 3, instance_id="i")
     assert set(on.group.members) == {"new"}
@@ -292,7 +292,7 @@ def test_a_group_that_all_members_left_is_forgotten(on: Relay) -> None:
 
 
 def test_a_restarted_gateway_learns_the_members_from_a_description(on: Relay) -> None:
-    """But no generation, no leader and no timeouts. A heartbeat tells the first."""
+    """A description has no generation, leader or timeouts. A heartbeat states the generation."""
     on.describe("a", "b")
     assert (on.group.generation, on.group.leader_id, on.group.protocol) == (None, None, "range")
     member = on.member("a")
@@ -305,7 +305,7 @@ def test_a_restarted_gateway_learns_the_members_from_a_description(on: Relay) ->
 
 
 def test_a_description_takes_nothing_from_what_was_relayed(on: Relay) -> None:
-    """It may be older. Members that it leaves out are gone."""
+    """A description may be older. Members that it leaves out are gone."""
     on.join("a", 3)
     on.sync("a", 3, "a")
     on.join("gone", 3)
@@ -376,7 +376,7 @@ def test_a_group_is_known_as_a_whole_once_its_leader_has_synced_or_it_is_describ
 
 
 def test_a_group_with_too_many_members_is_not_watched(on: Relay) -> None:
-    """Until it has ended: a part of its members says nothing."""
+    """This holds until the group ends: some of its members do not show who all of them are."""
     on.describe(*map(str, range(MEMBERS_MAX + 1)))
     assert on.groups.group(GROUP) is None
     on.beat("1", 3)
@@ -444,5 +444,7 @@ def test_a_heartbeat_does_not_touch_the_other_members(on: Relay) -> None:
     before = dict(on.group.members)
     on.now_ms = 2_000
     on.beat("1", 3)
-    changed = [each for each in before if on.group.members[each] is not before[each]]
+    changed = [
+        member_id for member_id in before if on.group.members[member_id] is not before[member_id]
+    ]
     assert changed == ["1"]

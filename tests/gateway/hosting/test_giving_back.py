@@ -127,7 +127,7 @@ def test_a_guard_that_was_removed_is_not_missed_for_ever(script: Script) -> None
 
 
 def test_the_members_are_asked_to_leave_until_there_is_an_answer(script: Script) -> None:
-    """Also without a guard, whose heartbeats would come in between."""
+    """This holds also without a guard, whose heartbeats would come in between."""
     given_back(script)
     script.answer(Requester.LEADER, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     script.gave_up_all()
@@ -164,8 +164,8 @@ def test_a_late_answer_about_the_lock_does_not_end_the_undoing(script: Script) -
 
 
 def test_nobody_leaves_while_the_request_of_the_anchor_is_under_way(script: Script) -> None:
-    """The anchor might join after the members have left, and keep them out. The guard goes on with
-    its heartbeats: the round that the anchor waits for may need its JoinGroup."""
+    """The anchor might join after the members have left, and keep them out. The guard continues
+    with its heartbeats: the round that the anchor waits for may need its JoinGroup."""
     script.to_anchoring()
     script.fail(Requester.LEADER)
     script.gave_up_all()

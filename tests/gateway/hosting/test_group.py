@@ -71,7 +71,8 @@ def test_releasing_is_limited_in_time(live: HostedScene) -> None:
 
 
 def test_a_release_lets_waiting_members_in_first(live: HostedScene) -> None:
-    """Otherwise an admin who repeatedly deletes an empty group would keep all members out."""
+    """If they had to wait, an admin who repeatedly deletes an empty group would keep all members
+    out."""
     live.native("n", -1)
     assert isinstance(live.free().answer, Released)
     live.hold(AskCoordinator)
@@ -142,7 +143,7 @@ def test_the_number_of_groups_is_limited() -> None:
 
 
 def test_a_group_that_is_resumed_while_a_call_waits_counts_once() -> None:
-    """Otherwise its second place would never be given back."""
+    """A second place in the limit would never be freed."""
     rules, limits = hosting_rules(can_anchor=False), GroupLimits(1)
     first, second = (HostedScene(rules, group_id=group_id, limits=limits) for group_id in "ab")
     first.hold(LearnTopics)
@@ -234,7 +235,7 @@ def test_parked_requests_are_answered_when_the_gateway_shuts_down(on: HostedScen
 
 
 def test_a_request_of_a_client_that_has_gone_is_still_decided(live: HostedScene) -> None:
-    """It may have left the group."""
+    """The request may have been a LeaveGroup."""
     live.hold(Write)
     call = live.native("n", -1)
     live.gone(call)
@@ -246,7 +247,7 @@ def test_a_request_of_a_client_that_has_gone_is_still_decided(live: HostedScene)
 def test_all_calls_fail_after_a_bug_and_the_group_goes_on(
     live: HostedScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is loaded again, and its anchor joins again."""
+    """The group is loaded again, and its anchor joins again."""
     live.hold(Write)
     calls = [live.native("m"), live.join()]
     live.pending.clear()

@@ -77,7 +77,7 @@ class Scene(HostedScene):
         self.now_ms = NOW_MS
         self.found = DIRECT
         self.outside = False
-        """Whether one of the members is beside the gateway."""
+        """Whether one of the members bypasses the gateway."""
         self.committed_on = NewestConnections()
         self.rules.watched.group = self.watched  # type: ignore[method-assign]
         self.hold(Describe, Hold, Ask)
@@ -182,7 +182,9 @@ def test_a_group_goes_on_under_the_same_ids(on: Scene) -> None:
     assert on.outcome().is_adopted
     assert on.group.is_live
     assert on.group.anchor.phase is AnchorPhase.STABLE
-    assert [error_of(on.beat(each, GENERATION)) for each in (A, B)] == [ErrorCode.NONE] * 2
+    assert [error_of(on.beat(member_id, GENERATION)) for member_id in (A, B)] == [
+        ErrorCode.NONE
+    ] * 2
     assert on.told("group_adopted") == [{"held_ms": on.outcome().held_ms}]
     (loaded,) = on.told("group_loaded")
     assert loaded["members"]
@@ -194,8 +196,8 @@ def test_an_adopted_group_is_no_longer_the_clusters_when_its_members_have_left(o
     """A look before the adoption found its members in the cluster."""
     on.group.routing.take(DIRECT, on.now_ms)
     on.to_end()
-    for each in (A, B):
-        on.leave(each)
+    for member_id in (A, B):
+        on.leave(member_id)
     assert not on.group.is_live
     assert error_of(on.join("late")) is ErrorCode.UNKNOWN_MEMBER_ID
     assert on.group.routing.decision.has_anchor
@@ -227,19 +229,19 @@ def test_no_group_is_adopted_while_the_cluster_has_commits_for_it(on: Scene) -> 
 
 
 def test_commits_that_waited_are_stored_under_the_ids_of_the_anchor(on: Scene) -> None:
-    """In the order of their arrival; none is lost, none refused."""
+    """The commits are stored in the order of their arrival; none is lost, none refused."""
     on.to_anchoring()
-    calls = [on.commit(each, GENERATION, {"foo": [n]}) for n, each in enumerate((A, B))]
+    calls = [on.commit(member_id, GENERATION, {"foo": [n]}) for n, member_id in enumerate((A, B))]
     on.from_anchoring_to_end()
     assert [(token, ids and ids.member_id) for token, ids in on.sent] == [
         (token, ANCHOR) for call in calls for token in call.commits
     ]
-    assert not any(each.refused for call in calls for each in call.outcomes.values())
+    assert not any(outcome.refused for call in calls for outcome in call.outcomes.values())
 
 
 def test_a_commit_that_waited_behind_a_relayed_one_takes_no_offset_back(on: Scene) -> None:
-    """It was sent before that one, on a connection that its client has given up (seed
-    2026120479)."""
+    """The commit was sent before the relayed one, on a connection that its client has given up
+    (seed 2026120479)."""
     on.committed_on.record((A,), 5)
     on.to_end()
     assert isinstance(on.commits((A, GENERATION, None), connection=4).answer, Abandoned)
@@ -302,16 +304,17 @@ def test_an_adoption_needs_places_for_the_group_and_its_anchor() -> None:
 
 
 def test_a_look_from_before_the_adoption_says_nothing_during_it(on: Scene) -> None:
-    """It sees the leader's member, or an anchor, where consumers will be again or have been."""
+    """The look shows the leader's member, or an anchor, where consumers will be again or have
+    been."""
     on.hold(Look)
     on.join("late")
     on.to_rejoining()
-    decision, told = on.group.routing.decision, len(on.events)
+    decision, events_before = on.group.routing.decision, len(on.events)
     on.found = LiveMembers("consumer", ("a",), JOIN_METADATA.protocol)
     on.release(Look)
     assert on.count(Look) == 1
     assert on.group.routing.decision is decision
-    assert len(on.events) == told
+    assert len(on.events) == events_before
 
 
 def test_heartbeats_wait_until_the_group_is_guarded(on: Scene) -> None:
@@ -453,8 +456,8 @@ def test_no_commit_is_stored_after_one_that_was_lost(on: Scene) -> None:
 def test_the_cluster_is_asked_before_a_join_is_relayed_again(on: Scene) -> None:
     """A late JoinGroup of the anchor may have taken the group."""
     on.to_recalling()
-    for each in (A, B):
-        on.leave(each)
+    for member_id in (A, B):
+        on.leave(member_id)
     on.wait(0)
     on.respond(Requester.OTHERS, LEFT)
     on.found = LookupFailed("nobody answers")
@@ -505,7 +508,7 @@ def test_calls_wait_until_the_log_has_said_whether_the_adoption_goes_on(on: Scen
 
 
 def test_a_bug_gives_another_group_its_turn(on: Scene) -> None:
-    """The log knows nothing of the adoption yet, so it does not go on."""
+    """The log knows nothing of the adoption yet, so it does not continue."""
     on.adopt()
     assert on.rules.adopting == {GROUP}
     on.record(on.group.start_again(on.now_ms))
@@ -521,7 +524,7 @@ def test_no_adoption_begins_once_the_gateway_ends(on: Scene) -> None:
 
 
 def test_the_record_of_an_adoption_is_gone_in_the_end(on: Scene) -> None:
-    """Otherwise the next process would go on with it."""
+    """The next process would continue with a record that is left."""
     on.to_end()
     (last,) = [record for record in on.records if isinstance(record, AdoptionRecord)][-1:]
     assert last.value is None
@@ -558,7 +561,7 @@ def test_a_group_with_a_member_outside_costs_the_cluster_nothing() -> None:
 
 
 def test_an_adoption_that_was_undone_is_not_repeated_at_once() -> None:
-    """It costs the members a rebalance."""
+    """Each attempt costs the members a rebalance."""
     on = Scene(adoption="auto")
     relay_beat(on)
     on.describe()
@@ -575,7 +578,7 @@ def test_an_adoption_that_was_undone_is_not_repeated_at_once() -> None:
 
 
 def test_a_group_is_adopted_again_once_the_last_step_has_ended() -> None:
-    """Until then its heartbeats change nothing."""
+    """Heartbeats before that change nothing."""
     on = Scene(adoption="auto")
     relay_beat(on)
     on.describe()

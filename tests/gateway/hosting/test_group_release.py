@@ -136,8 +136,8 @@ def step(on: HostedScene, answer: Any) -> None:
 
 
 def log_has(on: HostedScene) -> ReleaseState | None:
-    found = [record.value for record in on.records if isinstance(record, ReleaseRecord)]
-    return found[-1] if found else None
+    releases = [record.value for record in on.records if isinstance(record, ReleaseRecord)]
+    return releases[-1] if releases else None
 
 
 @pytest.fixture
@@ -240,15 +240,15 @@ def test_the_outcome_and_what_the_log_has(on: Scene) -> None:
     assert on.outcome is not None
     assert (on.outcome.is_released, on.outcome.reasons) == (True, ())
     assert on.log_has() == ReleaseState()
-    (told,) = on.told("group_released")
-    assert told["unowned_ms"] == on.outcome.unowned_ms
+    (event,) = on.told("group_released")
+    assert event["unowned_ms"] == on.outcome.unowned_ms
     assert on.told("group_forwarded") == [{"reason": "released"}]
     assert on.told("hosting_ended") == [{"cause": "released"}]
     assert not on.group.anchor.is_here
 
 
 def test_a_released_group_stays_with_the_cluster(on: Scene) -> None:
-    """Also when nobody is there, and with a new process."""
+    """This holds also when the group is empty, and after a restart."""
     on.to_the_end()
     on.in_cluster.remove_member()
     assert on.join().answer == Forwarded("released")
@@ -301,7 +301,8 @@ def test_a_member_whose_session_is_over_is_unknown_although_the_release_goes_on(
 
 
 def test_the_anchor_stays_until_every_commit_has_its_answer(on: Scene) -> None:
-    """Those that were on their way when the release began, and those of recalled members."""
+    """This holds for commits that were on their way when the release began, and for those of
+    recalled members."""
     on.hold(StoreCommits)
     before = on.commit(on.member_id, on.joined.generation)
     on.begin()
@@ -315,7 +316,7 @@ def test_the_anchor_stays_until_every_commit_has_its_answer(on: Scene) -> None:
 
 
 def test_the_anchor_stays_until_the_commit_of_a_recalled_member_has_its_answer(on: Scene) -> None:
-    """It travels under the ids of the anchor, and the engine does not know of it."""
+    """The commit has the ids of the anchor, and the engine does not know of it."""
     on.begin()
     on.hold(StoreCommits)
     call = on.commit(on.member_id, on.joined.generation)
@@ -477,9 +478,9 @@ def test_native_members_reconcile_and_rejoin_in_the_cluster() -> None:
     on.hold(Ask, Describe)
     request = ReleaseRequest(new_protocol=NOT_MIXED)
     on.feed(MoveRequested(request))
-    told = on.native("n-1", epoch).answer
-    assert isinstance(told, ConsumerHeartbeatReply)
-    assert (told.member_epoch, told.assignment) == (epoch, frozenset())
+    reply = on.native("n-1", epoch).answer
+    assert isinstance(reply, ConsumerHeartbeatReply)
+    assert (reply.member_epoch, reply.assignment) == (epoch, frozenset())
     commit = on.commit("n-1", epoch)
     assert on.sent[-1][1] is not None
     assert commit.answer is not None
@@ -504,9 +505,9 @@ def test_a_late_join_does_not_give_a_native_members_partitions_to_the_cluster() 
     assert cause_of(on.native("n-1", 0)) is RefusalReason.FENCED
     on.wait(1_000)
     assert on.waits(Ask) == 0
-    told = on.native("n-1", epoch).answer
-    assert isinstance(told, ConsumerHeartbeatReply)
-    assert told.assignment == frozenset()
+    reply = on.native("n-1", epoch).answer
+    assert isinstance(reply, ConsumerHeartbeatReply)
+    assert reply.assignment == frozenset()
 
 
 def _begin_with_native(*, connection: int) -> HostedScene:
@@ -696,7 +697,7 @@ def ordered(on: HostedScene, *, is_unattended: bool = False) -> ReleaseRequest:
 
 
 def outcome_of(request: ReleaseRequest) -> ReleaseOutcome | None:
-    """What has become of a request by now."""
+    """What has become of a request so far."""
     return request.outcome
 
 

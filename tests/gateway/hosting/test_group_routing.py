@@ -55,20 +55,20 @@ def routing(
 
 def lines(group: GroupRouting) -> list[str]:
     """The names of the lines and events so far."""
-    told: list[str] = []
-    for each in group.outbox:
-        match each:
+    names: list[str] = []
+    for output in group.outbox:
+        match output:
             case Log(event=name):
-                told.append(name)
+                names.append(name)
             case EmitNow(GatewayEvent() as event):
-                told.append(event.name)
+                names.append(event.name)
             case effect:
                 raise TypeError(f"{effect} is for no operator")
-    return told
+    return names
 
 
 @pytest.mark.parametrize(
-    ("found", "mode"),
+    ("outcome", "mode"),
     [
         (NoMembers(), Mode.HOSTED),
         (LiveMembers("consumer", ("c",), "range"), Mode.FORWARDED),
@@ -80,12 +80,12 @@ def lines(group: GroupRouting) -> list[str]:
         (LookupFailed("nobody listens"), Mode.UNKNOWN),
     ],
 )
-def test_members_in_the_cluster_decide_who_answers(found: LookupOutcome, mode: Mode) -> None:
+def test_members_in_the_cluster_decide_who_answers(outcome: LookupOutcome, mode: Mode) -> None:
     """With members in the cluster it is the cluster, without them the gateway. While that is
     unknown, nobody does."""
     group = routing()
     assert not group.is_forwarded
-    assert group.take(found, 0).mode is mode
+    assert group.take(outcome, 0).mode is mode
     assert group.decision.mode is mode
     assert group.is_forwarded is (mode is Mode.FORWARDED)
 
@@ -101,19 +101,19 @@ def test_an_unreachable_cluster_is_reported_until_the_reason_changes() -> None:
     for _ in range(3):
         assert "nobody listens" not in group.take(LookupFailed("nobody listens"), 0).reason
     group.take(LookupFailed("it is on fire"), 0)
-    reasons = [each.fields["reason"] for each in group.outbox if isinstance(each, Log)]
+    reasons = [output.fields["reason"] for output in group.outbox if isinstance(output, Log)]
     assert [reason.rpartition(": ")[2] for reason in reasons] == ["nobody listens", "it is on fire"]
     assert lines(group) == ["group_state_unknown"] * 2
 
 
 def test_direct_members_are_reported_once_per_reason() -> None:
-    """And again when they return."""
+    """The reason is reported again when they return."""
     group = routing()
     for _ in range(3):
         group.take(DIRECT, 0)
-    (told,) = group.outbox
-    assert isinstance(told, EmitNow)
-    assert "3 members (audit, payments)" in str(told.event.fields["reason"])
+    (output,) = group.outbox
+    assert isinstance(output, EmitNow)
+    assert "3 members (audit, payments)" in str(output.event.fields["reason"])
     group.take(NoMembers(), 0)
     group.host("it has no members in the cluster")
     group.take(DIRECT, 0)
@@ -121,7 +121,7 @@ def test_direct_members_are_reported_once_per_reason() -> None:
 
 
 def test_a_free_group_counts_as_free_for_a_while() -> None:
-    """For requests that cannot add a member."""
+    """This holds for requests that cannot add a member."""
     group = routing()
     assert group.recent_decision(0) is None, "the cluster was never asked"
     decision = group.take(NoMembers(), 1_000)
@@ -129,11 +129,11 @@ def test_a_free_group_counts_as_free_for_a_while() -> None:
     assert group.recent_decision(1_000 + FOUND_FREE_FOR_MS) is None
 
 
-@pytest.mark.parametrize("found", [OTHER_LOGS, LookupFailed("x")])
-def test_a_group_that_is_not_answered_for_is_looked_at_again(found: LookupOutcome) -> None:
-    """It may have become free at any moment."""
+@pytest.mark.parametrize("outcome", [OTHER_LOGS, LookupFailed("x")])
+def test_a_group_that_is_not_answered_for_is_looked_at_again(outcome: LookupOutcome) -> None:
+    """The group may have become free at any moment."""
     group = routing()
-    group.take(found, 0)
+    group.take(outcome, 0)
     assert group.recent_decision(0) is None
 
 
@@ -228,7 +228,7 @@ def test_a_cluster_without_static_members_keeps_its_groups() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "mode"),
+    ("outcome", "mode"),
     [
         (OWN, Mode.HOSTED),
         (PREDECESSORS, Mode.HOSTED),
@@ -239,11 +239,11 @@ def test_a_cluster_without_static_members_keeps_its_groups() -> None:
         (TWO, Mode.ELSEWHERE),
     ],
 )
-def test_an_anchor_names_the_holder_of_its_group(found: LookupOutcome, mode: Mode) -> None:
+def test_an_anchor_names_the_holder_of_its_group(outcome: LookupOutcome, mode: Mode) -> None:
     """An anchor with this gateway's log belongs to it or to an earlier process, which may have
     joined it just before its end, unless its run is newer. An anchor with another log names that
     log."""
-    decision = routing().take(found, 0)
+    decision = routing().take(outcome, 0)
     assert decision.mode is mode
     assert decision.has_anchor is (mode is Mode.HOSTED)
 
@@ -259,7 +259,7 @@ def test_in_a_fleet_the_log_tells_who_has_gone_on_with_a_group() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "is_ours"),
+    ("members", "is_ours"),
     [
         (OWN, True),
         (PREDECESSORS, True),
@@ -272,32 +272,32 @@ def test_in_a_fleet_the_log_tells_who_has_gone_on_with_a_group() -> None:
     ],
 )
 def test_our_anchor_is_recognised_in_the_clusters_description(
-    found: LiveMembers, *, is_ours: bool
+    members: LiveMembers, *, is_ours: bool
 ) -> None:
     """Admin tools are shown the group as it is behind the gateway."""
     group = routing()
-    if found.anchored is None:
+    if members.anchored is None:
         assert not is_ours
         return
-    assert group.is_ours(found.anchored) is is_ours
+    assert group.is_ours(members.anchored) is is_ours
 
 
 @pytest.mark.parametrize("is_stable", [True, False])
 def test_a_group_with_an_anchor_of_version_0_2_is_refused_with_the_way_out(
     *, is_stable: bool
 ) -> None:
-    """Also one that is live here or released: its members stay in the log, and go on once the
-    anchor has left."""
+    """This includes a group that is live here or released: its members stay in the log, and
+    continue once the anchor has left."""
     group = routing()
-    found = LiveMembers.of(
+    members = LiveMembers.of(
         described_group(OLDER_GUISE, "groupferry-0", group_id="orders", is_stable=is_stable)
     )
     for is_held in (False, True):
-        decision = group.take(found, 0, is_held=is_held)
+        decision = group.take(members, 0, is_held=is_held)
         assert (decision.mode, decision.has_anchor) == (Mode.UNKNOWN, False)
     assert "have 0.2 release the group" in decision.reason
     group.rules.released.add(group.group_id)
-    assert group.take(found, 0).mode is Mode.UNKNOWN
+    assert group.take(members, 0).mode is Mode.UNKNOWN
     assert lines(group) == ["older_anchor"]
     group.rules.released.clear()
     assert group.take(NoMembers(), 0).mode is Mode.HOSTED
@@ -305,8 +305,8 @@ def test_a_group_with_an_anchor_of_version_0_2_is_refused_with_the_way_out(
 
 def test_an_anchor_of_version_0_2_with_another_log_is_another_gateways() -> None:
     join_metadata = replace(OLDER_GUISE, protocol="log-2")
-    found = LiveMembers.of(described_group(join_metadata, "groupferry-0", group_id="orders"))
-    assert routing().take(found, 0).mode is Mode.ELSEWHERE
+    members = LiveMembers.of(described_group(join_metadata, "groupferry-0", group_id="orders"))
+    assert routing().take(members, 0).mode is Mode.ELSEWHERE
 
 
 def test_members_of_a_lost_log_are_waited_for() -> None:
@@ -341,7 +341,7 @@ def test_a_gateway_that_took_the_group_over_keeps_it_until_it_is_free() -> None:
 
 
 def test_a_gateway_that_is_being_removed_takes_no_group() -> None:
-    """It keeps those that it has. Afterwards the next look decides again."""
+    """The gateway keeps the groups that it has. Afterwards the next look decides again."""
     group = routing()
     group.rules.is_removing = True
     assert group.take(NoMembers(), 0).mode is Mode.FORWARDED
@@ -379,7 +379,7 @@ def test_an_empty_group_stays_with_the_cluster(adoption: Adoption) -> None:
 
 
 def test_an_adopted_group_is_hosted_while_it_is_empty() -> None:
-    """Until the mark is gone, or the operator leaves every group to the cluster."""
+    """This holds until the mark is gone, or the operator leaves every group to the cluster."""
     group = routing(host=())
     group.record_log(is_adopted=True, release=None)
     assert group.take(NoMembers(), 0).mode is Mode.HOSTED
@@ -416,8 +416,8 @@ def test_a_first_member_that_the_cluster_cannot_serve_is_hosted(
 ) -> None:
     """Whose protocol is new, in front of a cluster without it."""
     group = routing(host=())
-    found = NoMembers(takes_natives=takes_natives)
-    assert group.take(found, 0, has_native_join=has_native_join).mode is mode
+    outcome = NoMembers(takes_natives=takes_natives)
+    assert group.take(outcome, 0, has_native_join=has_native_join).mode is mode
 
 
 def test_the_new_protocol_does_not_take_a_group_that_may_have_owners_elsewhere() -> None:

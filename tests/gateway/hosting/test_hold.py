@@ -24,16 +24,16 @@ MIXED = LiveMembers("consumer", ("c", "n"), native_ids=(frozenset({"n", "i"}),))
 NATIVE = LiveMembers("consumer", ("n",), native_ids=(frozenset({"n"}),))
 
 
-def forwarded(found: LookupOutcome, *, forward: tuple[str, ...] = ()) -> HostedScene:
+def forwarded(outcome: LookupOutcome, *, forward: tuple[str, ...] = ()) -> HostedScene:
     """A group of the cluster."""
     on = HostedScene(hosting_rules(forward=forward))
-    on.found = found
+    on.found = outcome
     return on
 
 
 @pytest.mark.parametrize("forward", [(), (GROUP,)], ids=["occupied", "configured"])
 def test_no_further_consumer_switches_in_the_cluster(forward: tuple[str, ...]) -> None:
-    """It learns why, and the cluster does not see its join. The log has a line."""
+    """The consumer learns why, and the cluster does not see its join. The log has a line."""
     on = forwarded(MIXED, forward=forward)
     refused = on.native("m", overrides=HELD)
     assert error_of(refused) is ErrorCode.GROUP_ID_NOT_FOUND
@@ -43,14 +43,14 @@ def test_no_further_consumer_switches_in_the_cluster(forward: tuple[str, ...]) -
 
 @pytest.mark.parametrize("member_id", ["n", "i"])
 def test_a_native_member_of_the_cluster_may_restart(member_id: str) -> None:
-    """By its member id, or as its instance."""
+    """The gateway recognises it by its member id, or by its instance id."""
     assert isinstance(forwarded(MIXED).native(member_id, overrides=HELD).answer, Forwarded)
 
 
-@pytest.mark.parametrize("found", [NATIVE, NoMembers()])
-def test_a_group_without_classic_members_is_free(found: LookupOutcome) -> None:
+@pytest.mark.parametrize("outcome", [NATIVE, NoMembers()])
+def test_a_group_without_classic_members_is_free(outcome: LookupOutcome) -> None:
     """Its migration is over, or has not begun."""
-    on = forwarded(found, forward=(GROUP,))
+    on = forwarded(outcome, forward=(GROUP,))
     assert isinstance(on.native("m", overrides=HELD).answer, Forwarded)
 
 
@@ -63,7 +63,7 @@ def test_classic_consumers_come_and_go_while_the_cluster_is_held() -> None:
 
 
 def test_a_group_may_hold_by_its_name_until_it_is_allowed() -> None:
-    """As a hosted one (`groups_hold`)."""
+    """A hosted group may do the same (`groups_hold`)."""
     rules = hosting_rules(forward=(GROUP,), hold=(GROUP,))
     on = HostedScene(rules)
     on.found = DIRECT
@@ -80,17 +80,17 @@ def test_without_a_hold_the_cluster_is_not_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "found", "cause"),
+    ("overrides", "outcome", "cause"),
     [
         (None, MIXED, RefusalReason.LOG_NOT_OURS),
         (HELD, LookupFailed("nobody listens"), RefusalReason.HOLDER_UNKNOWN),
     ],
 )
 def test_a_join_waits_while_nobody_can_tell(
-    overrides: dict[str, int] | None, found: LookupOutcome, cause: RefusalReason
+    overrides: dict[str, int] | None, outcome: LookupOutcome, cause: RefusalReason
 ) -> None:
     """The client tries again: whether a hold is in force, or who is in the group, is unknown."""
-    on = forwarded(found, forward=(GROUP,))
+    on = forwarded(outcome, forward=(GROUP,))
     assert cause_of(on.native("m", overrides=overrides)) is cause
 
 

@@ -56,7 +56,7 @@ def test_a_paused_gateway_gives_members_as_long_as_its_pause() -> None:
 
 
 def test_clients_have_time_to_find_a_gateway_that_was_started() -> None:
-    """As long as members of a group that is loaded."""
+    """Clients have as long as the members of a group that is loaded."""
     holders = told_to_rejoin(Grace(reconnect_by_ms=NOW_MS + 15_000))
     assert holders.next_ms() == NOW_MS + 15_000
     holders.mark_seen(A, NOW_MS + 1_000)

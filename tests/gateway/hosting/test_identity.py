@@ -31,14 +31,14 @@ KAFKA_2_3: dict[int, tuple[int, int]] = {
 def test_kafka_2_3_supports_an_anchor() -> None:
     """Later releases do as well."""
     assert may_hold(KAFKA_2_3)
-    assert may_hold({key: (0, most + 3) for key, (_, most) in KAFKA_2_3.items()})
+    assert may_hold({key: (0, highest + 3) for key, (_, highest) in KAFKA_2_3.items()})
 
 
 @pytest.mark.parametrize("key", KAFKA_2_3)
 def test_an_older_broker_cannot_fence_a_predecessor(key: int) -> None:
     """One api without instance ids is enough: both anchors could commit."""
-    least, most = KAFKA_2_3[key]
-    assert not may_hold({**KAFKA_2_3, key: (least, most - 1)})
+    lowest, highest = KAFKA_2_3[key]
+    assert not may_hold({**KAFKA_2_3, key: (lowest, highest - 1)})
     assert not may_hold({other: KAFKA_2_3[other] for other in KAFKA_2_3 if other != key})
 
 
@@ -59,8 +59,8 @@ def test_other_metadata_names_no_process(metadata: bytes) -> None:
 
 @given(run_id=st.integers(min_value=0, max_value=2**63 - 1))
 def test_no_process_can_send_bytes_that_hang_a_coordinator(run_id: int) -> None:
-    """Nor a subscription, with which a broker would expire offsets and convert the group. Brokers
-    themselves are asked in test_anchor_in_cluster_with_kafka.py."""
+    """The bytes are no subscription either, with which a broker would expire offsets and convert
+    the group. test_anchor_in_cluster_with_kafka.py asks real brokers."""
     metadata = unreadable_subscription(run_id)
     assert read(metadata) is Reading.UNREADABLE
     assert run_of(metadata) == run_id
@@ -91,7 +91,8 @@ def test_the_protocol_of_an_anchor_names_its_log() -> None:
 def test_a_group_of_consumers_is_no_anchor(
     protocol_type: str, protocol: str, instance_id: str, *, is_stable: bool
 ) -> None:
-    """Also one whose clients have the client id of the gateway, or the instance id of 0.2."""
+    """This holds even if its clients have the client id of the gateway, or the instance id of
+    0.2."""
     join_metadata = AnchorJoinMetadata(
         protocol_type=protocol_type, protocol=protocol, metadata=b"", instance_id=instance_id
     )

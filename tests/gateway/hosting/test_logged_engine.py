@@ -69,7 +69,7 @@ def in_memory(scene: HostedScene) -> set[str]:
 
 
 def test_requests_wait_for_one_write(empty: HostedScene) -> None:
-    """Otherwise a thousand joining members would wait for a thousand writes."""
+    """Without that, a thousand joining members would wait for a thousand writes."""
     joining = behind_a_slow_write(
         empty, *(lambda name=str(n): empty.native(name) for n in range(30))
     )
@@ -80,28 +80,28 @@ def test_requests_wait_for_one_write(empty: HostedScene) -> None:
 
 
 def test_nothing_is_applied_or_answered_before_it_is_written(scene: HostedScene) -> None:
-    """A crash in between must not have told anybody."""
+    """After a crash in between, no client must have had an answer."""
     scene.hold(Write)
-    call, told = scene.native("n"), list(scene.events)
-    assert (call.answer, scene.events, in_memory(scene)) == (None, told, {"first"})
+    call, events = scene.native("n"), list(scene.events)
+    assert (call.answer, scene.events, in_memory(scene)) == (None, events, {"first"})
     scene.release(Write)
     assert error_of(call) is ErrorCode.NONE
     assert in_memory(scene) == {"first", "n"}
 
 
 def test_a_batch_that_cannot_be_written_has_no_effect(scene: HostedScene) -> None:
-    """Each of its requests gets an error. The group goes on."""
+    """Each of its requests gets an error. The group continues."""
     scene.hold(Write)
     slow = scene.native("slow")
     joining = [scene.native(name) for name in "ab"]
-    told = len(scene.events)
+    events = len(scene.events)
     write = scene.take(Write)
     scene.damage = Damage.NONE
     scene.feed(Failed(write, Damage.NONE))
     scene.release(Write)
     assert {cause_of(call) for call in (slow, *joining)} == {RefusalReason.LOG_FAILED}
     assert in_memory(scene) == {"first"}
-    assert len(scene.events) == told
+    assert len(scene.events) == events
     scene.damage = None
     assert {error_of(scene.native(name)) for name in "ab"} == {ErrorCode.NONE}
 
@@ -119,7 +119,7 @@ def test_an_oversized_record_fails_only_its_request(empty: HostedScene) -> None:
     assert error_of(joining[0]) is error_of(joining[2]) is ErrorCode.NONE
     assert cause_of(joining[1]) is RefusalReason.LOG_FAILED
     assert in_memory(empty) == {"first", "a", "b"}
-    assert [each["member_id"] for each in empty.told("member_joined")] == ["first", "a", "b"]
+    assert [fields["member_id"] for fields in empty.told("member_joined")] == ["first", "a", "b"]
 
 
 def test_requests_share_a_write_again_after_an_oversized_record(empty: HostedScene) -> None:
@@ -216,7 +216,7 @@ def test_requests_to_an_unreadable_group_are_refused_at_once(empty: HostedScene)
 
 
 def test_a_new_reason_for_a_failed_load_is_logged(empty: HostedScene) -> None:
-    """In one line, whatever the log says."""
+    """The log gets one line, whatever the reason says."""
     for empty.load_failure in ("the disk\n  is gone", "the disk\n  is gone", "access denied"):
         empty.native("n", 1)
         empty.wait(LOAD_RETRY_MS_MAX)
@@ -225,7 +225,7 @@ def test_a_new_reason_for_a_failed_load_is_logged(empty: HostedScene) -> None:
 
 
 def test_requests_wait_while_the_group_is_loaded(empty: HostedScene) -> None:
-    """They are decided in order once it is."""
+    """The requests are decided in order once the group is loaded."""
     empty.hold(Load)
     calls = [empty.native("n", 1), empty.native("n", -1)]
     assert [call.answer for call in calls] == [None, None]
@@ -282,13 +282,13 @@ def test_requests_precede_a_due_deadline_for_a_limited_number(
     scene.release(Write)
     assert 0 < order.index("TimePassed") <= BEFORE_A_DEADLINE_MAX + 1
     assert {error_of(beat) for beat in beats} == {ErrorCode.NONE}
-    assert {each["member_id"] for each in scene.told("member_fenced")} == {"first", "slow"}
+    assert {fields["member_id"] for fields in scene.told("member_fenced")} == {"first", "slow"}
 
 
 def test_a_postponed_happening_is_not_lost(
     scene: HostedScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It comes first once it is due. Meanwhile requests are decided."""
+    """The happening comes first once it is due. Meanwhile requests are decided."""
     commit = scene.commit("first", 2)
     assert commit.answer
     break_engine(monkeypatch, OffsetCommitEnded, InvariantError("a bug"))
@@ -330,7 +330,7 @@ def test_no_commit_is_accepted_while_the_end_of_another_is_postponed(
 def test_no_commit_is_accepted_while_the_loss_of_the_group_is_postponed(
     scene: HostedScene, damage: Damage
 ) -> None:
-    """It would take the offsets back that another member of the group has committed meanwhile."""
+    """Such a commit would take the offsets back that another member has committed meanwhile."""
     scene.damage = damage
     scene.feed(EngineEvent(GroupLost()))
     scene.damage = None
@@ -379,7 +379,7 @@ def test_a_bug_after_the_write_reloads_the_group(
 
 
 def test_a_request_that_cannot_be_made_into_an_event_fails(scene: HostedScene) -> None:
-    """It cannot be refused either."""
+    """The gateway cannot build a refusal for it either."""
 
     def broken(*_: object) -> Any:
         raise ZeroDivisionError
@@ -423,7 +423,7 @@ def test_parked_requests_are_refused_when_the_group_is_reloaded(
 
 
 def test_a_request_from_before_a_bug_is_not_refused_once_more(scene: HostedScene) -> None:
-    """It has failed with the bug. What is refused later came later."""
+    """The request has failed with the bug. What is refused later came later."""
     scene.hold(Write)
     before = scene.native("before")
     scene.pending.clear()
@@ -471,7 +471,7 @@ def test_a_long_computation_holds_up_only_its_group(
 def test_a_bug_in_a_long_computation_reloads_the_group(
     scene: HostedScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Like any other."""
+    """A bug there is handled like any other."""
     long_once(monkeypatch)
     scene.hold(Compute)
     call = scene.native("long")
@@ -532,7 +532,7 @@ def test_a_group_without_regular_expressions_has_none(scene: HostedScene) -> Non
 
 
 def test_a_group_without_members_leaves_memory(scene: HostedScene) -> None:
-    """It is loaded again for the next request."""
+    """The group is loaded again for the next request."""
     scene.native("first", -1)
     assert scene.group.engine.phase is LogPhase.UNLOADED
     assert error_of(scene.native("first", 0)) is ErrorCode.NONE
@@ -584,7 +584,7 @@ def test_a_group_with_a_served_member_does_not_stall() -> None:
 
 
 def test_a_loaded_group_with_members_does_not_stall() -> None:
-    """They were served before the restart."""
+    """The members were served before the restart."""
     scene = HostedScene(config=QUIET)
     scene.classic_member()
     again = scene.restart()
@@ -594,7 +594,7 @@ def test_a_loaded_group_with_members_does_not_stall() -> None:
 
 
 def test_members_are_not_fenced_during_the_grace_after_a_pause() -> None:
-    """They could not speak."""
+    """The members could not send heartbeats during the pause."""
     scene = HostedScene()
     scene.native_member()
     scene.feed(Paused(1_000_000 + 100_000))
@@ -605,7 +605,7 @@ def test_members_are_not_fenced_during_the_grace_after_a_pause() -> None:
 
 
 def test_refusals_are_looked_up_without_a_change(scene: HostedScene) -> None:
-    """Also of a request that would change the group, and during a write."""
+    """This holds also for a request that would change the group, and during a write."""
     work, call = scene.group.engine, scene.native("first", 99)
     assert error_of(call) is not ErrorCode.NONE
     assert work.refusal(call, scene.now_ms) == call.answer

@@ -64,7 +64,7 @@ def on() -> Scene:
 
 @KINDS
 def test_a_request_is_concluded_once(on: Scene, kind: type[AnyRequest]) -> None:
-    """Also if nothing was begun."""
+    """This holds also if nothing was begun."""
     on.load_failure = "it is gone"
     requests = [on.request(kind), on.request(kind)]
     on.feed(Ending())
@@ -187,7 +187,7 @@ def test_a_bug_loses_no_request(on: Scene, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_outcome_is_an_effect() -> None:
-    """It leaves in order with lines and events."""
+    """Effects keep the outcome in order with log lines and events."""
     on = Scene()
     on.feed(Ending())
     effects = on.group.handle(MoveRequested(ReleaseRequest()), on.now_ms)

@@ -59,8 +59,8 @@ class Committer:
 
 
 async def test_the_anchor_follows_its_coordinator(three_brokers: KafkaCluster) -> None:
-    """It also follows when the old broker returns. It stays the same member, unless the answer to a
-    commit was lost with the broker."""
+    """The anchor also follows when the old broker returns. It stays the same member, unless the
+    answer to a commit was lost with the broker."""
     group = fresh_group("moving")
     async with (
         whole_gateway(three_brokers.addresses) as gateway,
@@ -71,7 +71,7 @@ async def test_the_anchor_follows_its_coordinator(three_brokers: KafkaCluster) -
         await committer.until_more(1)
         coordinator = (await find_coordinator(three_brokers.addresses[0], group)).node_id
         node: KafkaNode = three_brokers.brokers[coordinator]
-        others = [each for id_, each in three_brokers.brokers.items() if id_ != coordinator]
+        others = [broker for id_, broker in three_brokers.brokers.items() if id_ != coordinator]
         async with group_client(("127.0.0.1", node.port), group) as direct:
             before = await anchor_in(direct)
         with capture_logs() as lines:

@@ -61,8 +61,8 @@ def test_a_gateway_of_the_fleet_goes_on_with_the_group_in_silence(live: HostedSc
 
 
 def test_a_consumer_that_came_and_left_unseen_has_had_the_group(live: HostedScene) -> None:
-    """It may have committed further than the members, so they are fenced before their commits
-    could take the offsets back. The anchor keeps the group."""
+    """The consumer may have committed further than the members, so they are fenced before their
+    commits could take the offsets back. The anchor keeps the group."""
     live.hold(StoreCommits)
     commit = live.commit("n", 2)
     live.in_cluster.remove_member()
@@ -106,7 +106,7 @@ def test_a_group_that_begins_again_in_the_cluster_names_its_generations(live: Ho
 
 
 def test_the_removal_of_the_anchor_alone_fences_nobody(live: HostedScene) -> None:
-    """It has rejoined before anybody else came."""
+    """The anchor rejoins before any other member comes."""
     live.in_cluster.remove_member()
     live.wait(5_000)
     assert live.group.is_live
@@ -140,7 +140,7 @@ def test_a_late_join_of_a_killed_gateway_does_not_take_the_group(live: HostedSce
 
 
 def test_a_look_that_began_before_the_anchor_was_replaced_does_not_count() -> None:
-    """It saw our own anchor, and the join would take the group back from a newer gateway."""
+    """The look saw our own anchor, and the join would take the group back from a newer gateway."""
     on = HostedScene()
     on.native_member()
     on.native("n", -1)
@@ -187,7 +187,7 @@ def test_losing_a_group_without_members_is_not_reported(on: HostedScene) -> None
 def test_members_in_the_log_wait_while_an_anchor_of_version_0_2_is_in_the_cluster(
     live: HostedScene,
 ) -> None:
-    """One line says so, and nobody is fenced: once that anchor has left, they go on."""
+    """One line says so, and nobody is fenced: once that anchor has left, they continue."""
     again = live.restart()
     group = again.in_cluster
     group.protocol_type, group.protocol, group.metadata = "groupferry", "log-1", b"run 1"

@@ -34,8 +34,8 @@ def test_a_forwarded_group_is_hosted_once_its_last_member_has_left(on: HostedSce
     on.join()
     on.found = None
     on.native_member()
-    told = [event.name for event in on.events]
-    assert told[:2] == ["group_forwarded", "hosting_started"]
+    names = [event.name for event in on.events]
+    assert names[:2] == ["group_forwarded", "hosting_started"]
     assert on.told("hosting_started")[0]["reason"] == "it has no members in the cluster"
 
 
@@ -148,7 +148,7 @@ def test_a_group_with_members_here_stays_here(live: HostedScene) -> None:
 
 
 def test_many_requests_share_a_look(on: HostedScene) -> None:
-    """They all get its verdict."""
+    """All of them get its verdict."""
     on.hold(Look)
     calls = [on.commit() for _ in range(20)]
     assert on.waits(Look) == 1
@@ -250,15 +250,15 @@ def test_what_a_setting_has_begun_does_not_outlive_the_setting(on: HostedScene) 
 
 
 def test_a_native_consumer_begins_a_group_that_the_cluster_could_not_serve() -> None:
-    """It counts as adopted from then on, or classic consumers that come back first would keep the
-    native ones out. A refused one begins nothing."""
+    """The group counts as adopted from then on, or classic consumers that come back first would
+    keep the native ones out. A refused one begins nothing."""
     on = HostedScene(host=())
     on.found = NoMembers(takes_natives=False)
     assert error_of(on.native("")) is not ErrorCode.NONE
     assert on.join().answer == Forwarded(NOT_ADOPTED)
     on.native_member()
-    (told,) = on.told("hosting_started")
-    assert "new protocol" in told["reason"]
+    (event,) = on.told("hosting_started")
+    assert "new protocol" in event["reason"]
     on.native("n", -1)
     on.in_cluster.remove_member()
     on.found = None

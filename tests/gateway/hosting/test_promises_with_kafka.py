@@ -58,7 +58,7 @@ async def held_group(kafka: KafkaCluster) -> AsyncIterator[tuple[GroupClient, Gr
 
 
 async def test_a_direct_consumer_gets_nothing(kafka: KafkaCluster) -> None:
-    """It would consume every record a second time. In a group without an anchor it gets
+    """A direct consumer would read every record a second time. In a group without an anchor it gets
     everything."""
     await trio.to_thread.run_sync(produce, kafka.bootstrap_servers, TOPIC, PARTITIONS)
     group = fresh_group("held")
@@ -95,8 +95,8 @@ async def test_direct_resets_and_deletes_are_refused_while_the_group_lives(
     lingers, and so can the group."""
     async with held_group(kafka) as (direct, client):
         joined = await client.enter()
-        mine = {"member_id": joined.member_id, "epoch": joined.generation_id}
-        assert await client.commit({0: 7, 1: 8}, **mine) == {0: 0, 1: 0}  # type: ignore[arg-type]
+        identity = {"member_id": joined.member_id, "epoch": joined.generation_id}
+        assert await client.commit({0: 7, 1: 8}, **identity) == {0: 0, 1: 0}  # type: ignore[arg-type]
         assert await direct.commit({0: 0}, version=8) == {0: ErrorCode.UNKNOWN_MEMBER_ID}
         assert await direct.deleted() == ErrorCode.NON_EMPTY_GROUP
         assert await delete_offsets(direct) == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
@@ -245,8 +245,8 @@ async def test_a_gateway_whose_anchor_was_replaced_cannot_commit(kafka: KafkaClu
 
 
 async def test_a_restarted_gateway_is_another_member(kafka: KafkaCluster) -> None:
-    """It was killed and restarts with its state log. It replaces its predecessor in a new
-    generation, and earlier requests of the predecessor are refused from then on."""
+    """The gateway was killed and restarts with its state log. Its anchor replaces its predecessor
+    in a new generation, and earlier requests of the predecessor are refused from then on."""
     group = fresh_group("held")
     log = MemoryLog()
     async with group_client(kafka.addresses[0], group) as direct:
@@ -338,9 +338,9 @@ async def test_an_anchor_removed_by_an_admin_rejoins(kafka: KafkaCluster) -> Non
 async def test_a_direct_member_that_has_left_unseen_has_had_the_group(
     kafka: KafkaCluster, intruder: str
 ) -> None:
-    """It came after an admin removed the anchor, and left before the anchor rejoined. The group's
-    generation shows it; after a native member the group begins again, as one that was lost. The
-    hosted members are fenced, so that they read on from its commits."""
+    """The member came after an admin removed the anchor, and left before the anchor rejoined. The
+    group's generation shows it; after a native member the group begins again, as one that was lost.
+    The hosted members are fenced, so that they read on from its commits."""
     is_native = intruder == "newest" and kafka.has_new_protocol
     async with held_group(kafka) as (direct, client):
         joined = await client.native("n")

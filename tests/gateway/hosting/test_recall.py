@@ -192,16 +192,16 @@ def test_an_eager_join_shows_that_it_has_given_up(on: Script) -> None:
 
 
 @pytest.mark.parametrize(
-    ("generation", "told"),
+    ("generation", "answers"),
     [(-1, [GaveUp("a")]), (6, [Heard("a")]), (7, [GaveUp("a")])],
     ids=["none", "earlier", "present"],
 )
 def test_an_eager_join_of_an_earlier_generation_may_be_late(
-    on: Script, generation: int, told: list[Any]
+    on: Script, generation: int, answers: list[Any]
 ) -> None:
     """An earlier one proves nothing about what the member has got since (DEV D5)."""
     assert on.join("a", generation=generation, embedded_version=2) is RECALLED
-    assert on.told == told
+    assert on.told == answers
 
 
 def test_a_cooperative_member_has_given_up_when_its_client_returns(on: Script) -> None:
@@ -356,7 +356,7 @@ def test_a_member_whose_session_is_over_is_unknown(on: Script) -> None:
 
 
 def test_nobody_but_the_recalled_members_is_in_a_group_that_is_released(on: Script) -> None:
-    """In one whose adoption is undone, somebody may be."""
+    """A group whose adoption is undone may have another member."""
     for answer in (on.beat("stranger"), on.sync("stranger"), on.native("stranger", 7)):
         assert answer.error is ErrorCode.UNKNOWN_MEMBER_ID
     undone = Script(has_all_members=False)
@@ -390,7 +390,7 @@ def test_the_replacement_of_an_instance_takes_its_place(on: Script) -> None:
 
 
 def test_the_replacement_of_a_native_instance_takes_its_place_if_its_client_has_gone() -> None:
-    """Otherwise the instance is in use (DEV D82)."""
+    """While its client is connected, the instance is in use (DEV D82)."""
     native = replace(NATIVE, instance_id="two")
     on = Script(replace(RECORD, members=(native,)))
     assert on.native("n-2", 0, instance_id="two") is None

@@ -33,7 +33,7 @@ from tests.support.adoption import GATEWAY, GROUP, JOIN_METADATA, NOW_MS
 from tests.support.group_records import given_classic_group_member
 
 A, B = "a", "b"
-MEMBERS = tuple(given_classic_group_member(each, {"foo": (0,)}) for each in (A, B))
+MEMBERS = tuple(given_classic_group_member(member_id, {"foo": (0,)}) for member_id in (A, B))
 VALUE = ClassicGroupValue(
     protocol_type="consumer", generation=41, protocol="range", leader=A, members=MEMBERS
 )
@@ -140,13 +140,13 @@ class Script:
     def describe(self, *member_ids: str, client_id: str = "") -> None:
         members = tuple(
             DescribedGroupMember(
-                member_id=each,
+                member_id=member_id,
                 client_id=client_id,
                 client_host="",
                 member_metadata=b"",
                 member_assignment=b"",
             )
-            for each in member_ids
+            for member_id in member_ids
         )
         group = DescribedGroup(group_id=GROUP, members=members)
         self.answer(group)
@@ -275,7 +275,8 @@ def test_native_members_wait_for_the_round_of_a_member_that_still_owns_partition
 
 
 def test_the_wait_for_a_round_ends_before_the_wait_for_a_native_member(on: Script) -> None:
-    """Otherwise the native member, which is to be the first, would wait for itself."""
+    """If both ended together, the native member, which is to be the first, would wait for
+    itself."""
     on.give_up(A, still_owns=True)
     on.give_up(B)
     on.machine.is_native_due = True
@@ -347,7 +348,7 @@ def test_a_group_that_cannot_be_opened_is_left(on: Script, at: type[Any], how: s
 
 
 def test_with_a_native_member_the_anchor_leaves_without_opening() -> None:
-    """A native consumer beside an anchor gets an error that is fatal to librdkafka."""
+    """A native consumer in a group with an anchor gets an error that is fatal to librdkafka."""
     on = Script(MIXED)
     on.give_up(A, B)
     on.hand_over(IDS)
@@ -376,7 +377,7 @@ def test_a_native_member_that_does_not_rejoin_in_time_is_due_if_it_is_heard(
 
 @pytest.mark.parametrize("joins", [True, False])
 def test_the_conclusion_waits_for_a_native_member(*, joins: bool) -> None:
-    """So the process after a kill waits for it, too."""
+    """The process after a kill waits for it, too."""
     on = Script(ReleaseState(guard_id=IDS.member_id, is_native_due=True))
     on.answer(LEFT)
     assert (on.stage, on.todo) == (Stage.AWAITING_NATIVE, [])

@@ -63,9 +63,9 @@ async def outlive(cluster: KafkaCluster) -> None:
     async with whole_gateway(cluster.addresses) as gateway, trio.open_nursery() as nursery:
         async with group_client(gateway.address, quiet) as member:
             epoch = (await member.native("n")).member_epoch
-            mine = {"member_id": "n", "epoch": epoch}
-            assert await member.commit({0: 7}, **mine) == {0: 0}  # type: ignore[arg-type]
-            stored = await member.commit({0: 8}, topic=UNSUBSCRIBED, **mine)  # type: ignore[arg-type]
+            identity = {"member_id": "n", "epoch": epoch}
+            assert await member.commit({0: 7}, **identity) == {0: 0}  # type: ignore[arg-type]
+            stored = await member.commit({0: 8}, topic=UNSUBSCRIBED, **identity)  # type: ignore[arg-type]
             assert stored == {0: 0}
         nursery.start_soon(stay, gateway, quiet, epoch, codes)
         async with group_client(cluster.addresses[0], quiet) as direct:

@@ -48,7 +48,7 @@ def test_nothing_reaches_the_cluster_while_a_move_holds_or_recalls_members() -> 
 
 
 def test_joins_of_one_kind_wait_until_the_other_has_made_way() -> None:
-    """A native member is refused beside the anchor, a classic one must not be the first."""
+    """A native member is refused next to the anchor, and a classic one must not be the first."""
     joins = [Call(api=api) for api in sorted(JOINS, key=lambda api: api.name)]
     assert [route(GroupSituation.OPENED, call) for call in joins] == [Route.MOVE, Route.CLUSTER]
     assert [route(GroupSituation.NATIVE_FIRST, call) for call in joins] == [

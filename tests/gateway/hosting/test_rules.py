@@ -25,12 +25,12 @@ def test_a_pattern_knows_no_sign_but_star_and_question_mark() -> None:
 def test_a_pattern_holds_the_groups_that_match() -> None:
     """All others may migrate."""
     rules = replace(hosting_rules(), hold_patterns=("ord*",))
-    policies = [rules.config_of(each).roll_policy.mode for each in ("orders", "payments")]
+    policies = [rules.config_of(group_id).roll_policy.mode for group_id in ("orders", "payments")]
     assert policies == [RollMode.HOLD, RollMode.ALLOW]
 
 
 def test_a_setting_that_has_groups_hosted_is_noted_in_those_that_match() -> None:
-    """They begin without being adopted."""
+    """The matching groups begin without being adopted."""
     rules = hosting_rules(host=("ord*",))
-    noted = [rules.config_of(each).is_served_by_setting for each in ("orders", "payments")]
+    noted = [rules.config_of(group_id).is_served_by_setting for group_id in ("orders", "payments")]
     assert noted == [True, False]

@@ -37,7 +37,7 @@ def test_an_assignment_has_a_limit() -> None:
 
 
 def test_the_limit_counts_every_byte() -> None:
-    """Otherwise many short topics would exceed it."""
+    """If only partitions counted, many short topics would exceed the limit."""
     names = [f"t{number:05}" for number in range(10_000)]
     assignment = assignment_of(names, make_topics(**dict.fromkeys(names, 1)))
     one_topic = len(assignment_of(names[:1], make_topics(t00000=1))) - len(

@@ -36,8 +36,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
 
 async def test_a_group_with_a_live_classic_member_is_forwarded(kafka: KafkaCluster) -> None:
-    """A member behind the gateway and one beside it share the group in the cluster. A native one is
-    admitted as the cluster does it."""
+    """A member behind the gateway and one that bypasses it share the group in the cluster. A native
+    one is admitted as the cluster does it."""
     group = fresh_group("shared")
     async with (
         group_client(kafka.addresses[0], group, client_id="beside") as direct,
@@ -96,8 +96,8 @@ async def test_a_group_with_a_live_native_member_is_forwarded(kafka: KafkaCluste
 async def test_a_held_group_of_the_cluster_gets_no_further_native_member(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """The cluster tells native members from classic ones. Those that it had at the time of the hold
-    may restart."""
+    """The cluster distinguishes native members from classic ones. Those that it had at the time of
+    the hold may restart."""
     group = fresh_group("held")
     async with (
         group_client(kafka.addresses[0], group) as direct,
@@ -148,7 +148,7 @@ async def test_a_group_is_hosted_once_the_direct_member_has_left(kafka: KafkaClu
 
 
 async def test_commits_without_a_member_take_no_group(kafka: KafkaCluster) -> None:
-    """As of Flink and Spark: the cluster stores them."""
+    """Flink and Spark commit so: the cluster stores these offsets."""
     group = fresh_group("simple")
     async with (
         group_client(kafka.addresses[0], group) as direct,
@@ -163,7 +163,7 @@ async def test_commits_without_a_member_take_no_group(kafka: KafkaCluster) -> No
 
 
 async def test_commits_to_a_forwarded_group_are_the_clusters(kafka: KafkaCluster) -> None:
-    """It stores those of members, and refuses those without one."""
+    """The cluster stores commits of members, and refuses those without one."""
     group = fresh_group("shared")
     async with (
         group_client(kafka.addresses[0], group) as direct,
@@ -204,11 +204,13 @@ async def test_a_share_group_of_the_same_name_is_the_clusters(kafka: KafkaCluste
             return answer
 
         def has_members(answer: ListGroupsResponse) -> bool:
-            states = {each.group_id: each.group_state for each in answer.groups}
+            states = {listing.group_id: listing.group_state for listing in answer.groups}
             return states.get(group) == "Stable"
 
         answer = await until_answered(listed, has_members)
-        assert [each.group_type for each in answer.groups if each.group_id == group] == ["share"]
+        assert [listing.group_type for listing in answer.groups if listing.group_id == group] == [
+            "share"
+        ]
         refused = await client.join()
         assert refused.error_code == (await direct.join()).error_code != 0
         refused_too = await client.native("n")
@@ -313,7 +315,7 @@ async def test_other_protocols_are_relayed(
             assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
             assert refused.error_message
         left = await client.leave(joined.member_id)
-        assert [each.error_code for each in left.members] == [0]
+        assert [member.error_code for member in left.members] == [0]
         assert (await direct.described()).members == ()
         assert [event.name for event in gateway.events] == ["member_left"]
 
@@ -407,17 +409,19 @@ async def test_stable_offsets_and_batches_are_requested_from_the_cluster(
     """OffsetFetch v9 names members of two groups, one of them unknown, with RequireStable."""
     groups = [fresh_group("batch") for _ in range(2)]
     async with whole_gateway(kafka.addresses) as gateway:
-        nodes = {(await find_coordinator(gateway.address, each)).node_id for each in groups}
+        nodes = {(await find_coordinator(gateway.address, group_id)).node_id for group_id in groups}
         while len(nodes) > 1:  # a batch goes to one coordinator
             groups[1] = fresh_group("batch")
-            nodes = {(await find_coordinator(gateway.address, each)).node_id for each in groups}
+            nodes = {
+                (await find_coordinator(gateway.address, group_id)).node_id for group_id in groups
+            }
         async with (
-            group_client(gateway.address, groups[0]) as mine,
+            group_client(gateway.address, groups[0]) as client,
             group_client(gateway.address, groups[1]) as theirs,
         ):
-            joined = await mine.native("n")
+            joined = await client.native("n")
             await theirs.native("m")
-            await mine.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
+            await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
             topics = (OffsetFetchRequestTopic(name="numbers", partition_indexes=(0,)),)
             request = OffsetFetchRequest(
                 groups=tuple(
@@ -431,7 +435,7 @@ async def test_stable_offsets_and_batches_are_requested_from_the_cluster(
                 ),
                 require_stable=True,
             )
-            answer: OffsetFetchResponse = await mine.connection.ask(request, 9)
+            answer: OffsetFetchResponse = await client.connection.ask(request, 9)
             stored, refused = answer.groups
             assert stored.topics[0].partitions[0].committed_offset == 7
             assert (refused.error_code, refused.topics) == (ErrorCode.UNKNOWN_MEMBER_ID, ())
@@ -449,17 +453,17 @@ async def test_hosted_groups_are_listed_with_the_clusters_own(kafka: KafkaCluste
         await direct.enter()
         joined = await client.native("n")
         await client.commit({0: 1}, member_id="n", epoch=joined.member_epoch)
-        found = []
+        listings = []
         for address in (await gateway.listeners()).values():
             async with await BrokerConnection.open(*address) as connection:
                 answer: ListGroupsResponse = await connection.ask(ListGroupsRequest())
-                found += [
+                listings += [
                     (group.group_id, group.group_state, group.group_type)
                     for group in answer.groups
                     if group.group_id in (ours, theirs)
                 ]
         # 3.9 writes types like enum constants, 4.x in lower case.
-        assert sorted((id_, state, type_.lower()) for id_, state, type_ in found) == [
+        assert sorted((id_, state, type_.lower()) for id_, state, type_ in listings) == [
             (ours, "Stable", "consumer"),
             (theirs, "Stable", "classic"),
         ]

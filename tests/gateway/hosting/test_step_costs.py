@@ -48,7 +48,7 @@ def classic_group(size: int) -> tuple[HostedScene, list[Member]]:
     (generation,) = {reply.generation for reply in replies}
     shares = {id_: {"foo": [number]} for number, id_ in enumerate(ids)}
     leader = replies[0].leader
-    for id_ in sorted(ids, key=lambda each: each != leader):
+    for id_ in sorted(ids, key=lambda member_id: member_id != leader):
         scene.sync(id_, generation, shares if id_ == leader else None)
     return scene, [(id_, generation) for id_ in ids]
 
@@ -68,10 +68,10 @@ def native_group(size: int) -> tuple[HostedScene, list[Member]]:
             assert not reply.error, reply
             epochs[id_] = reply.member_epoch
             if reply.assignment is not None:
-                owned[id_] = [each.number for each in reply.assignment]
+                owned[id_] = [partition.number for partition in reply.assignment]
         scene.wait(1_000)
     assert len(set(epochs.values())) == 1
-    assert all(len(each) == 1 for each in owned.values())
+    assert all(len(partitions) == 1 for partitions in owned.values())
     return scene, [*epochs.items()]
 
 
@@ -192,7 +192,7 @@ def test_a_look_does_not_admit_again_who_waits_for_the_anchor() -> None:
         scene = _scene(size)
         scene.hold(AskCoordinator)
         ids = [_joined(scene.join(session_timeout_ms=SESSION_MS).answer) for _ in range(size)]
-        calls = [scene.join(each.member_id, session_timeout_ms=SESSION_MS) for each in ids]
+        calls = [scene.join(member.member_id, session_timeout_ms=SESSION_MS) for member in ids]
         assert {call.stage for call in calls} == {Stage.ADMITTING}
         return cost_of(lambda: scene.join(session_timeout_ms=SESSION_MS)).steps
 

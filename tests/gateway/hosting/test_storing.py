@@ -75,7 +75,8 @@ def test_a_members_commit_travels_under_the_anchors_ids(on: HostedScene) -> None
 
 
 def test_commits_that_arrive_together_are_sent_together_in_order(on: HostedScene) -> None:
-    """Otherwise later requests of the client wait for a round trip per commit."""
+    """If they were sent one by one, later requests of the client would wait for a round trip per
+    commit."""
     on.hold(StoreCommits)
     call = member_commit(on, 3)
     store = on.take(StoreCommits)
@@ -113,7 +114,7 @@ def test_a_call_that_is_over_keeps_no_commit_in_a_cycle(on: HostedScene, member_
 
 
 def test_a_consumer_that_assigns_itself_needs_no_anchor() -> None:
-    """It belongs to no group, and the cluster has no members in it."""
+    """Such a consumer is not a member, and the cluster has no members in the group."""
     on = HostedScene()
     call = on.commit()
     assert on.sent == [(tokens(call)[0], None)]
@@ -122,7 +123,7 @@ def test_a_consumer_that_assigns_itself_needs_no_anchor() -> None:
 
 
 def test_a_commit_without_a_member_uses_an_anchor_that_is_there() -> None:
-    """It lingers, so the cluster refuses commits without a member."""
+    """The anchor lingers, so the cluster refuses commits without a member."""
     on = HostedScene()
     on.native_member()
     on.native("n", -1)
@@ -254,7 +255,7 @@ def test_no_commit_is_sent_again_after_another_member_had_the_group(on: HostedSc
 
 
 def test_an_overtaken_commit_is_not_sent_again(on: HostedScene) -> None:
-    """Otherwise an offset would go back. The client may retry."""
+    """Sending it again would take an offset back. The client may retry."""
     on.hold(StoreCommits)
     call = member_commit(on, 3)
     first, second, third = on.take(StoreCommits).commits
@@ -279,7 +280,7 @@ def test_a_commit_behind_a_lost_one_is_not_sent_again(on: HostedScene) -> None:
 
 
 def test_other_errors_of_the_cluster_reach_the_client(on: HostedScene) -> None:
-    """They are about its offsets. The anchor stays as it is."""
+    """Such errors are about the client's offsets. The anchor stays as it is."""
     on.hold(StoreCommits)
     call = member_commit(on)
     on.feed(stored(on.take(StoreCommits), frozenset({12})))
@@ -294,7 +295,7 @@ def test_a_moved_coordinator_is_looked_up_for_the_anchor(on: HostedScene) -> Non
     code = frozenset({int(ErrorCode.NOT_COORDINATOR)})
     on.feed(stored(on.take(StoreCommits), code))
     assert call.answer
-    last = [each for each in on.done if isinstance(each, AskCoordinator)][-1]
+    last = [effect for effect in on.done if isinstance(effect, AskCoordinator)][-1]
     assert last.looks_up
 
 
@@ -333,7 +334,7 @@ def test_a_lost_commit_holds_its_partitions_until_the_anchor_has_a_new_id(on: Ho
 
 
 def test_no_owner_starts_before_a_stray_commit(on: HostedScene) -> None:
-    """It could go back behind the next owner's commit."""
+    """The stray commit could take the next owner's offset back."""
     on.hold(AskCoordinator)
     lost_commit(on)
     on.native("n", -1)
@@ -363,7 +364,7 @@ def test_a_stray_commit_without_a_member_ends_once_an_anchor_has_joined() -> Non
 
 
 def test_a_timer_ends_a_stray_commit_where_no_anchor_can() -> None:
-    """In front of the embedded cluster."""
+    """The embedded cluster has no anchors."""
     on = HostedScene(can_anchor=False, config=GroupConfig())
     on.hold(StoreCommits)
     call = on.commit()
@@ -390,7 +391,7 @@ def test_an_outage_stores_no_commit_late(on: HostedScene) -> None:
 
 
 def test_a_commit_of_a_client_that_has_gone_ends_without_being_sent(on: HostedScene) -> None:
-    """Otherwise its partitions could never move."""
+    """If the commit did not end, its partitions could never move."""
     on.hold(Write, StoreCommits)
     on.native("m")
     call = member_commit(on)
@@ -416,7 +417,7 @@ def test_a_sent_commit_of_a_client_that_has_gone_is_stray(on: HostedScene) -> No
 def test_a_commit_of_a_client_that_goes_while_it_waits_for_the_anchor_ends(
     on: HostedScene,
 ) -> None:
-    """It was never sent."""
+    """The commit was never sent."""
     on.hold(StoreCommits)
     call = member_commit(on)
     on.coordinator_failure = "nobody answers"
@@ -448,7 +449,7 @@ def test_a_client_may_disconnect_before_its_commit_is_checked(kind: type[Any]) -
 def test_a_commit_survives_a_reload_of_the_group(
     on: HostedScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is in no log, but the cluster may still store it."""
+    """The commit is in no log, but the cluster may still store it."""
     on.hold(StoreCommits)
     call = member_commit(on)
     break_engine(monkeypatch, SyncGroupReceived, InvariantError("a bug"))
@@ -566,7 +567,7 @@ def broken(*_: object, **__: object) -> None:
 
 
 def test_the_outcome_of_a_commit_that_was_not_sent_is_away() -> None:
-    """As the client's task reports it."""
+    """The client's task reports it."""
     on = HostedScene()
     on.hold(StoreCommits)
     call = on.commit()
@@ -598,7 +599,7 @@ def test_what_was_being_computed_is_not_forgotten_after_a_bug(
 def test_a_bug_outside_the_engine_does_not_reload_the_group_again(
     on: HostedScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is loaded once, whatever the engine's own bug would have asked for."""
+    """The group is loaded once, whatever the engine's own bug would have asked for."""
     on.hold(Write)
     on.native("a")
     on.native("b")

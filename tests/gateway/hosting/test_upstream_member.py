@@ -185,7 +185,7 @@ def test_a_join_is_refused_for_what_the_code_says(on: Stage, code: int) -> None:
 
 
 def test_refused_joins_are_repeated_later_and_later(on: Stage) -> None:
-    """Until one has succeeded."""
+    """The delay grows until a join has succeeded."""
     pauses = []
     for _ in range(7):
         on.join()
@@ -217,7 +217,7 @@ def test_a_heartbeat_tells_whether_the_member_is_still_there(on: Stage, code: in
 def test_an_unusable_answer_costs_the_place_only_after_the_session(
     on: Stage, *, is_lost: bool
 ) -> None:
-    """It counts from the sending of the last request that was answered."""
+    """The session counts from when the last answered request was sent."""
     place = on.enter()
     on.now_ms = place.until_ms - 1
 

@@ -38,7 +38,7 @@ def join(connection: int, member_id: str = "", instance_id: str | None = None) -
 
 
 def test_no_join_waits_long(on: HostedScene) -> None:
-    """Then the client must retry, and the anchor continues to try."""
+    """After a while the client must retry, and the anchor continues to try."""
     on.hold(AskCoordinator)
     call = on.native("n")
     on.wait(JOIN_WAIT_MS - 1)
@@ -66,7 +66,7 @@ def test_many_joins_wait_for_one_anchor_and_go_in_order(on: HostedScene) -> None
     calls = [on.native(member_id) for member_id in ids]
     on.release(AskCoordinator)
     assert {error_of(call) for call in calls} == {ErrorCode.NONE}
-    assert [each["member_id"] for each in on.told("member_joined")] == ids
+    assert [fields["member_id"] for fields in on.told("member_joined")] == ids
     assert on.asked(JoinGroupRequest) == 1
 
 

@@ -74,7 +74,7 @@ def test_lines_of_a_taken_shard_have_its_run(journal: FleetJournal, tmp_path: Pa
 
 
 def test_a_shard_that_is_given_up_ends_its_hostings(journal: FleetJournal, tmp_path: Path) -> None:
-    """The next process continues the sequence from the state log. Others go on here."""
+    """The next process continues the sequence from the state log. Other shards continue here."""
     journal.begin_run(9, (SHARD,), ShardsTaken(shards=(SHARD,)))
     for group_id in (OWN, TAKEN):
         host(journal, group_id)
@@ -93,8 +93,8 @@ def test_a_shard_that_is_given_up_ends_its_hostings(journal: FleetJournal, tmp_p
 def test_what_is_told_too_late_about_a_shard_that_was_given_up_has_no_line(
     journal: FleetJournal, tmp_path: Path
 ) -> None:
-    """The next process has begun its own lines about the group. Once the shard is here again, it is
-    told of."""
+    """The next process has begun its own lines about the group. Once the shard is here again, its
+    events are written."""
     host(journal, TAKEN)
     journal.give_up(SHARD, groups=1, took_ms=3)
     before = len(lines(tmp_path))
@@ -113,7 +113,7 @@ def test_what_is_told_too_late_about_a_shard_that_was_given_up_has_no_line(
 def test_a_shard_of_the_beginning_is_given_up_as_well(
     journal: FleetJournal, tmp_path: Path
 ) -> None:
-    """To a process whose slot it belongs to."""
+    """The shard goes to the process whose slot it belongs to."""
     host(journal, TAKEN)
     journal.give_up(SHARD, groups=0, took_ms=0)
     assert [(line.event, line.run) for line in lines(tmp_path)[1:]] == [

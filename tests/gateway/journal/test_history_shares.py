@@ -36,7 +36,7 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 
 def test_an_owner_has_half_of_what_others_leave() -> None:
-    """Whoever comes later still finds room."""
+    """A later client still finds space."""
     shares = HistoryShares(1_000, lambda: 0)
     for owner in (GREEDY, OTHER, THIRD):
         assert shares.has_room(owner)
@@ -224,7 +224,7 @@ def test_a_report_misses_nothing_while_both_kinds_of_files_are_kept(churn: Churn
 
 
 def test_a_group_that_is_deleted_begins_again_among_the_others(churn: Churn) -> None:
-    """Whoever comes back may be another client."""
+    """The client that comes back may be another one."""
     for _ in range(30):
         churn.leave("loop", GREEDY)
     churn.journal.forget("loop")

@@ -271,7 +271,7 @@ def test_a_normal_exit_ends_all_hostings(tmp_path: Path, files: LineFiles) -> No
 def test_a_file_states_a_group_before_its_first_line(
     tmp_path: Path, files: LineFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever reads from there needs nothing older. A group without a line is not stated."""
+    """A reader that begins there needs nothing older. A group without a line is not stated."""
     journal = Journal("log", Sinks(files=files))
     loaded = GroupLoaded(kind="classic", state="Stable", group_epoch=1, members=())
     journal.snapshot_of = lambda _group_id: loaded

@@ -9,7 +9,7 @@ from kafka_codecs.offset_commit import OffsetCommitResponse
 
 
 def test_a_duration_counts_up_to_its_bound() -> None:
-    """A failure counts beside it."""
+    """A failure is counted separately."""
     durations = Durations()
     durations.record(BOUNDS_S[0], failed=False)
     durations.record(BOUNDS_S[0] * 1.01, failed=True)

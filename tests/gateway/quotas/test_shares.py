@@ -21,7 +21,7 @@ def take_all(total: SharedTotal, owner: QuotaKey) -> int:
 
 
 def test_each_owner_gets_half_of_what_the_others_leave() -> None:
-    """The first one, however many clients it stands for, and whoever comes later."""
+    """This holds for the first owner, however many clients it stands for, and for later ones."""
     total = SharedTotal(100)
     assert [take_all(total, QuotaKey(f"10.0.0.{number}")) for number in range(5)] == [
         *(50, 25, 12, 6, 3),

@@ -192,7 +192,8 @@ async def test_kafkas_config_tool(kafka: KafkaCluster) -> None:
 async def test_librdkafkas_admin_client(kafka: KafkaCluster) -> None:
     """Lists with filters, descriptions, configs and deletion."""
     async with open_scene(kafka) as scene:
-        # Left open, the client would go on to ask for the gateway: errors of futures keep it alive.
+        # Left open, the client would continue to ask for the gateway: errors of futures keep it
+        # alive.
         with AdminClient({"bootstrap.servers": scene.servers}) as admin:
             await trio.to_thread.run_sync(_librdkafka, admin, scene.names)
         assert (await scene.clients["mixed"].native("n")).heartbeat_interval_ms == 7_000

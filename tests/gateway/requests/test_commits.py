@@ -121,8 +121,8 @@ async def test_an_error_of_the_cluster_is_passed_on() -> None:
 
 
 async def leave_on_a_new_connection(stage: OffsetStage, member_id: str) -> None:
-    """Have a native member leave beside its commit. On an older connection it would count as late
-    (DEV D25)."""
+    """Have a native member leave while its commit is under way. On an older connection it would
+    count as late (DEV D25)."""
     async with stage.another_client() as client:
         assert (await client.native(member_id, -1)).error_code == 0
 
@@ -417,7 +417,7 @@ async def test_offsets_are_deleted_once_the_group_is_empty() -> None:
 
 @pytest.mark.parametrize("may_answer", [True, False])
 async def test_a_refusal_in_a_move_leaves_only_while_the_log_is_ours(*, may_answer: bool) -> None:
-    """Another gateway may go on with the move (found by seed 72 of the simulator)."""
+    """Another gateway may continue with the move (found by seed 72 of the simulator)."""
     groups = SimpleNamespace(drivers=SimpleNamespace(may_answer_for=lambda _group_id: may_answer))
     api = SimpleNamespace(_groups=groups)
     message = commit_of({"t": {0: 1}}, member_id="m", epoch=1)

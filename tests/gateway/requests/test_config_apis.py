@@ -172,7 +172,8 @@ async def test_the_cluster_answers_for_other_resources() -> None:
 
 
 async def test_configs_of_share_groups_are_the_clusters() -> None:
-    """Whoever sets them has no group yet. They are not mixed with those that are stored here."""
+    """A client that sets them has no group yet. They are not mixed with those that are stored
+    here."""
     broker = ConfigBroker()
     async with scene(broker) as (client, _):
         ours, theirs = FIFTY, ("share.auto.offset.reset", SET, "earliest")

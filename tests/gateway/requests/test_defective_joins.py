@@ -67,8 +67,8 @@ async def test_nobody_is_refused_by_default() -> None:
 
 
 async def test_whoever_is_in_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A member goes on, may repeat its join, and comes back under its id after it was fenced or has
-    lost its connection."""
+    """A member continues, may repeat its join, and comes back under its id after it was fenced or
+    has lost its connection."""
     async with gateway_that(refuses=True) as address:
         with monkeypatch.context() as while_it_joins:
             while_it_joins.setattr(defective_joins, "defects_of", lambda *_: ())

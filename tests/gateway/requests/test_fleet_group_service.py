@@ -144,7 +144,7 @@ async def test_members_are_served_by_the_owner_of_their_group(tmp_path: Path) ->
 
 
 async def test_a_member_elsewhere_is_sent_to_the_owner(tmp_path: Path) -> None:
-    """With the code that makes every client look for its coordinator."""
+    """The code is the one that makes every client look for its coordinator."""
     async with open_scene(tmp_path) as scene:
         for slot, group_id in enumerate(reversed(GROUPS)):
             async with scene.connect(slot) as connection:
@@ -176,7 +176,7 @@ async def test_a_member_that_does_not_go_elsewhere_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """aiokafka knows the address of its coordinator's id from Metadata, and asks for that again
-    only once it is disconnected: the id may have another address by now."""
+    only once it is disconnected: the id may have another address now."""
     monkeypatch.setattr(fleet_group_service, "STRAY_S", 0.0)
     beat = HeartbeatRequest(group_id=GROUPS[1], generation_id=1, member_id="m")
     async with open_scene(tmp_path) as scene:
@@ -262,7 +262,7 @@ async def test_an_owner_that_does_not_answer_is_said_to_load(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("slot", range(SLOTS))
 async def test_a_group_that_moves_is_said_to_load(slot: int, tmp_path: Path) -> None:
-    """To admin clients, at the process that is about to serve it as well as at others."""
+    """Admin clients are answered so by the process that is about to serve it and by others."""
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     async with open_scene(tmp_path) as scene, scene.connect(slot) as connection:
         scene.members[1].serving.clear()
@@ -283,7 +283,7 @@ async def test_a_group_that_moves_is_said_to_load(slot: int, tmp_path: Path) -> 
 
 
 async def test_a_group_is_listed_once(tmp_path: Path) -> None:
-    """At the coordinator node of its owner: clients ask every node that Metadata names."""
+    """The coordinator node of its owner lists it: clients ask every node that Metadata names."""
     async with open_scene(tmp_path) as scene:
         async with scene.connect(0) as first, scene.connect(1) as second:
             for connection, group_id in zip((first, second), GROUPS, strict=True):
@@ -305,7 +305,7 @@ class ListingService(FleetGroupService):
     """A process with one group, in front of a cluster with two."""
 
     def __init__(self) -> None:
-        """Without what else it needs."""
+        """A request without anything else that it needs."""
         self._member = FleetMember(slot=0, slots=1, shards=SHARDS)
 
         async def all_ids() -> tuple[str, ...]:
@@ -376,7 +376,7 @@ async def test_configs_of_every_group_are_there_at_every_process(tmp_path: Path)
 def test_members_of_the_clusters_own_groups_are_sent_to_the_owner(
     message: Struct,
 ) -> None:
-    """Which remembers that there is such a group."""
+    """The owner remembers that there is such a group."""
     service = FleetGroupService.__new__(FleetGroupService)
     service._member = MEMBER
     answer: Any = service.answer(lone_request(message, 1))

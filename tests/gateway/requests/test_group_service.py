@@ -158,7 +158,7 @@ async def test_a_classic_member_of_a_mixed_group_in_old_versions() -> None:
 
 
 async def test_a_late_join_closes_its_connection() -> None:
-    """DEV D5: its client has joined on a newer connection since, and goes on there."""
+    """DEV D5: its client has joined on a newer connection since, and continues there."""
     async with open_scene() as scene, scene.another_client() as newer:
         named = await scene.client.join()
         joined = await newer.join(named.member_id)

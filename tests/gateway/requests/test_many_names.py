@@ -247,8 +247,8 @@ def _fetching(*names: str, member_id: str | None = None) -> Struct:
 async def test_a_name_costs_no_more_than_a_look(
     request_: Struct, version: int, names: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever names groups that have no members makes no drivers, no tasks, and no followed
-    topics: all of that would be loaded, and stay for a while."""
+    """A client that names groups without members does not create drivers, tasks or followed topics:
+    all of these would be loaded, and stay for a while."""
     made: list[str] = []
 
     class CountedDriver(GroupDriver):

@@ -7,7 +7,7 @@ from kafka_codecs.apis import ApiKey
 
 
 def test_every_api_about_groups_needs_a_permission() -> None:
-    """ApiVersions is for everybody, and the cluster itself answers FindCoordinator and the
+    """ApiVersions is for everyone, and the cluster itself answers FindCoordinator and the
     heartbeats of share groups and streams groups."""
     about_groups = {
         key

@@ -1,4 +1,4 @@
-"""The mark beside the state file is exact after a kill, and its damage is detected."""
+"""The mark next to the state file is exact after a kill, and damage to it is detected."""
 
 import os
 from contextlib import closing

@@ -198,7 +198,7 @@ def test_an_adoption_is_known_before_its_group_is_decoded() -> None:
 
 
 def test_a_record_in_storage_is_found_unreadable_with_its_group() -> None:
-    """Others are not affected, and the events of the group go on."""
+    """Others are not affected, and the events of the group continue."""
     events = LastEvents(sequence=1, lines=())
     log = in_storage("g", VALUES[0], events)
     log.put_stored("g", StoredEntry(7, encode_record("g", VALUES[1]).key, b"garbage"))

@@ -122,7 +122,7 @@ def test_a_subscription_is_stored_once() -> None:
 
 
 def test_the_record_of_a_release_keeps_the_epochs_of_members_that_lag() -> None:
-    """A process that goes on with it checks their commits by them."""
+    """A process that continues with it checks their commits by them."""
     value = ClassicGroupValue(
         protocol_type="consumer",
         generation=3,

@@ -71,7 +71,7 @@ async def test_all_processes_have_one_log_and_runs_of_their_own(tmp_path: Path) 
 
 
 async def test_another_process_s_group_is_refused(tmp_path: Path) -> None:
-    """Whoever asks for it here is wrong, and must not believe that it is empty."""
+    """A caller that asks for it here is wrong, and must not believe that it is empty."""
     async with AsyncExitStack() as resources:
         logs = await open_fleet(resources, tmp_path, 2)
         for group_id in GROUP_IDS:

@@ -39,7 +39,7 @@ def start(folder: Path) -> None:
 
 
 async def test_every_group_has_its_records_in_its_shard(tmp_path: Path) -> None:
-    """The log keeps its id and its runs go on, or its own anchors would be strangers."""
+    """The log keeps its id and its runs continue, or its own anchors would be strangers."""
     log_id, run_id = await fill(tmp_path)
     async with open_sqlite_log(tmp_path) as log:
         before = {group_id: await log.read(group_id) for group_id in GROUP_IDS}
@@ -54,7 +54,7 @@ async def test_every_group_has_its_records_in_its_shard(tmp_path: Path) -> None:
 
 
 async def test_the_old_file_is_refused_and_stays_readable(tmp_path: Path) -> None:
-    """A groupferry without shards would go on with groups that have others by now."""
+    """A groupferry without shards would continue to serve groups that other processes have now."""
     await fill(tmp_path)
     before = read_file(tmp_path)
     assert before is not None

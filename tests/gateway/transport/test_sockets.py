@@ -1,4 +1,4 @@
-"""Bytes are sent and received without blocking anybody else."""
+"""Bytes are sent and received without blocking other tasks."""
 
 import socket
 from collections.abc import Iterator

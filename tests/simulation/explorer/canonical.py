@@ -1,4 +1,4 @@
-"""The canonical form of a world: equal for two worlds that can only go on in the same way.
+"""The canonical form of a world: equal for two worlds that can only continue in the same way.
 
 Times are relative to the present, epochs to the newest of the group, offsets to the committed one;
 tokens and generated ids are named in the order in which they occur. History that nothing reads any
@@ -272,7 +272,7 @@ class _Walk:
         """What does not count."""
 
     def relayed_at(self, _member: Any, value: int | None) -> None:
-        """Only whether the member's session goes on, and for how long."""
+        """Whether the member's session continues, and for how long."""
         self.moment(value, SESSION_TIMEOUT_MS)
 
     def seen_at(self, routing: GroupRouting, value: int | None) -> None:
@@ -290,7 +290,8 @@ class _Walk:
         self.moment(value if adopting.is_hold_bounded else None, LONG_AGO_MS)
 
     def joins_of_members(self, group: HostedGroup, value: NewestConnections) -> None:
-        """Whoever returns is noted again. Nobody turns back to an older connection here."""
+        """A member that returns is recorded again. Nobody turns back to an older connection
+        here."""
         members = group.calls.member_ids()
         used = {key: used for key, used in value._by_key.items() if key in members}
         self.walk_unordered(value, used)

@@ -43,8 +43,8 @@ class Lead:
             check(self.world)
 
     def to(self, stage: AdoptionStage | ReleaseStage) -> None:
-        """Let everything go on until the move is at this stage. Raises ValueError if it never is,
-        or BrokenPromiseError."""
+        """Let everything continue until the move is at this stage. Raises ValueError if it never
+        is, or BrokenPromiseError."""
         for _ in range(MOVES_MAX):
             if self.world.port.stage is stage:
                 return

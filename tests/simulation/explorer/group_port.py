@@ -126,8 +126,8 @@ class GroupPort:
 
     @property
     def is_loss_postponed(self) -> bool:
-        """Whether the log did not take the loss of the group. Until it does, members go on, but no
-        commit is decided."""
+        """Whether the log did not take the loss of the group. Until it does, members continue, but
+        no commit is decided."""
         return any(isinstance(happening, GroupLost) for happening in self.group.engine._happened)
 
     def is_confirming(self, token: Token) -> bool:

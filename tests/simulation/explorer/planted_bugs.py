@@ -72,7 +72,7 @@ def whoever_replaces_the_anchor_is_a_successor(patch: Patch) -> None:
 
 @shows_in("switch", "does not know its member", {"switch": 1, "fail": 1, "restart": 1})
 def a_write_in_doubt_counts_as_failed(patch: Patch) -> None:
-    """After a write that the log may have, the group goes on with what it knows."""
+    """After a write that the log may have, the group continues with what it knows."""
     real = LoggedEngine.write_failed
 
     def write_failed(engine: LoggedEngine, damage: Damage, now_ms: int) -> None:
@@ -117,9 +117,9 @@ def an_anchor_that_gives_way_ends_no_stray(patch: Patch) -> None:
     patch.setattr(Anchor, "on_look", on_look)
 
 
-@shows_in("switch", "though somebody else had the group", {"remove": 1, "intrude": 2})
+@shows_in("switch", "though another party had the group", {"remove": 1, "intrude": 2})
 def members_outlive_the_loss_of_their_group(patch: Patch) -> None:
-    """The group is reported as taken, and its members go on."""
+    """The group is reported as taken, and its members continue."""
     real = LoggedEngine.observe
 
     def observe(engine: LoggedEngine, happening: Happening) -> None:
@@ -154,7 +154,7 @@ def a_reassigned_slot_is_taken(patch: Patch) -> None:
 
 @shows_in(
     "intruder",
-    "though somebody else had the group",
+    "though another party had the group",
     {"switch": 1, "remove": 1, "intrude": 2},
 )
 def a_withheld_grant_outlives_the_loss_of_its_group(patch: Patch) -> None:

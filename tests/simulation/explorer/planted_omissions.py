@@ -1,4 +1,4 @@
-"""Steps of an adoption that somebody might leave out, and what comes of it."""
+"""Steps of an adoption that a change might leave out, and the consequences."""
 
 from collections.abc import Iterable
 from dataclasses import replace

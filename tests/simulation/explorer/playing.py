@@ -1,4 +1,4 @@
-"""Makes moves in a small world, and lets everybody hear what comes of them."""
+"""Makes moves in a small world, and delivers their results to all parties."""
 
 from coordinator.interface.errors import GroupError
 from coordinator.interface.replies import Reply
@@ -123,8 +123,8 @@ def _play(world: World, verb: str, what: str) -> None:  # one case for each move
 
 
 def _settle(world: World) -> None:
-    """Let everybody hear what was answered, relay what the cluster has to answer, and carry out
-    what takes no time."""
+    """Deliver all answers, relay what the cluster has to answer, and carry out what takes no
+    time."""
     while _hear_upstream(world) or _hear_gateway(world) or carry_out_at_once(world):
         pass
 
@@ -213,7 +213,7 @@ def _answer_consumer(world: World, passing: Passing, reply: Reply) -> None:
     if not (passing.is_relayed or world.port.is_moving) and grants(reply):
         promise(passing.is_confirmed, f"{name} gets partitions from an anchor in doubt")
     if passing.is_of_lost_group and not world.port.is_loss_postponed:
-        promise(reply.error, f"{name} goes on as a member, though somebody else had the group")
+        promise(reply.error, f"{name} remains a member, though another party had the group")
     match passing.fate:
         case "lose-answer":
             miss(world, name)

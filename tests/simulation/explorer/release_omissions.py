@@ -93,7 +93,7 @@ def a_release_forgets_a_member(patch: Patch) -> None:
 
 @shows_in("release-restart", " own ")
 def a_kill_forgets_the_release(patch: Patch) -> None:
-    """The next process does not go on with a release that has begun."""
+    """The next process does not continue with a release that has begun."""
     forget_records(patch, ReleaseRecord)
 
 

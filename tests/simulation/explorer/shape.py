@@ -32,7 +32,7 @@ class Shape:
     The budgets: `start`, `crash`, `leave` and `switch` (to the other protocol) of consumers;
     `commit`; `lose` (a request's answer, and with it perhaps the connection), `late` (an answer, to
     a consumer or to the machine), `fail` (of the log or the coordinator), `slow` (time passes while
-    somebody works), `restart` of the gateway, `remove` (the anchor, by an admin) and `intrude` (a
+    a party works), `restart` of the gateway, `remove` (the anchor, by an admin) and `intrude` (a
     consumer joins in the cluster itself), `hang-up` (a client no longer waits for the answer to a
     request that the gateway holds), `reconfigure` (the gateway restarts with the group in
     `groups_forward`, or without it), `pause` (of the gateway's process), and `sleep` (time passes

@@ -109,7 +109,7 @@ class Consumer(ABC):
     """Whether the group has removed it for not giving up partitions in time. As with Kafka it
     learns that with its next heartbeat, and owns nothing in between."""
     has_lost_group: bool = False
-    """Whether somebody else has had the group since it joined, so that no heartbeat may succeed."""
+    """Whether another party has had the group since it joined, so that no heartbeat may succeed."""
 
     @abstractmethod
     def has_something_to_say(self) -> bool:

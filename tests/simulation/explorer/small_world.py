@@ -122,7 +122,7 @@ class Passing:
     is_relayed: bool = False
     """Whether the cluster answers it."""
     is_late: bool = False
-    """Whether its client uses another connection by now. The gateway has not seen the end of this
+    """Whether its client has moved to another connection. The gateway has not seen the end of this
     one; it ends a call whose connection it sees closed."""
 
 
@@ -306,7 +306,7 @@ class World:
         )
 
     def next_ms(self, *, after_ms: int = 0) -> int | None:
-        """The next time that somebody waits for, of those after `after_ms`."""
+        """The next time after `after_ms` that a party waits for."""
         times = [self.upstream.next_ms(), self.port.next_ms()]
         times += [
             consumer.beat_due_ms

@@ -34,7 +34,7 @@ def play(world: World, *moves: str) -> None:
 
 
 def play_on(world: World, is_enough: Callable[[World], bool]) -> None:
-    """Let everything go on until the condition holds."""
+    """Let everything continue until the condition holds."""
     for _ in range(MOVES_MAX):
         if is_enough(world):
             return

@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.simulation, pytest.mark.timeout(300)]
 def test_no_former_owner_answers_for_what_the_next_one_has_decided(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Whoever is paused, cut off, late, fenced or killed, and afterwards each member is answered
-    again. Members are confirmed and removed meanwhile."""
+    """This holds whichever gateway is paused, cut off, late, fenced or killed. Afterwards each
+    member is answered again. Members are confirmed and removed meanwhile."""
     world = play(monkeypatch, seed, PROFILES[seed % len(PROFILES)])
     assert world.confirmed > 1_000
     assert world.removals > 0

@@ -43,7 +43,7 @@ def a_stale_epoch_may_compute(patch: Patch) -> None:
 
 @noticed_by(Invariant.COMPUTED)
 def any_member_may_install(patch: Patch) -> None:
-    """Whoever names the right epochs installs a target."""
+    """Any client that names the right epochs installs a target."""
 
     def chosen(step: StepBuilder, event: client_side.Call) -> Member:
         group = step.state.group

@@ -152,5 +152,5 @@ def a_temporary_owner_keeps_its_assignment(patch: Patch) -> None:
 
 @noticed_by(Invariant.TIMERS, Invariant.NO_ERROR, Invariant.INDEXES)
 def a_rebalance_leaves_the_slots(patch: Patch) -> None:
-    """A classic group rebalances, and whoever left before still finds its slot."""
+    """A classic group rebalances, and a member that left before still finds its slot."""
     patch.setattr("coordinator.classic.rebalance.end_slots", lambda _step: None)

@@ -116,13 +116,13 @@ def an_intruder_goes_unnoticed(patch: Patch) -> None:
 
 @noticed_by(Invariant.LEASE)
 def a_gateway_answers_without_its_lease(patch: Patch) -> None:
-    """A gateway goes on answering members after another one has taken its log."""
+    """A gateway continues answering members after another one has taken its log."""
     patch.setattr(answers, "OF_MEMBERSHIP", frozenset())
 
 
 @noticed_by(Invariant.LEASE)
 def a_gateway_refuses_commits_without_its_lease(patch: Patch) -> None:
-    """A gateway goes on refusing commits after another one has taken its log."""
+    """A gateway continues refusing commits after another one has taken its log."""
 
     def needs_lease(api: GroupApi, _error: ErrorCode = ErrorCode.NONE) -> bool:
         return api in answers.OF_MEMBERSHIP

@@ -155,7 +155,8 @@ def a_second_client_of_an_instance_ends_the_claims_of_the_first(patch: Patch) ->
     patch.setattr(Recall, "_let_joiner_go", let_joiner_go)
 
 
-# -- how a release goes on -------------------------------------------------------------------------
+# -- how a release continues
+# -------------------------------------------------------------------------
 
 
 @noticed_by(*OWNERS)
@@ -168,7 +169,8 @@ def a_release_waits_for_nobody(patch: Patch) -> None:
     patch.setattr(Releasing, "is_ready", is_ready)
 
 
-# -- how an adoption goes on -----------------------------------------------------------------------
+# -- how an adoption continues
+# -----------------------------------------------------------------------
 
 
 # -- how an adoption is undone, and what a restart does --------------------------------------------
@@ -176,7 +178,7 @@ def a_release_waits_for_nobody(patch: Patch) -> None:
 
 @noticed_by(*OWNERS)
 def a_restart_takes_a_release_for_over(patch: Patch) -> None:
-    """The next process goes on with a release as if all members had given up."""
+    """The next process continues with a release as if all members had given up."""
     real = Releasing._continue
 
     def go_on(releasing: Releasing, release: ReleaseState, requests: Any, now_ms: int) -> None:

@@ -2,7 +2,7 @@
 
 Unlike the local sweep (`tests/simulation/sweep.py`), it plays every seed, whatever breaks. Each
 task plays successive seeds, and moves its file into the output folder at its end. A sweep that was
-killed therefore goes on with the seeds that no file has.
+killed therefore continues with the seeds that no file has.
 """
 
 import traceback
@@ -119,9 +119,7 @@ def write_rows(
     context = spark.sparkContext
     names = [name for name in open_folder(output, spark).names() if not name.startswith(".")]
     if _FINISHED in names or not all(name.startswith(_UNFINISHED) for name in names):
-        raise PipelineError(
-            f"{output} is not empty, and has no sweep to go on with: choose another"
-        )
+        raise PipelineError(f"{output} is not empty, and has no sweep to continue: choose another")
     played = _seeds_of_files(spark, output) if names else []
     left = pieces(range(first_seed, first_seed + seeds), played, tasks(context, seeds))
     if left:

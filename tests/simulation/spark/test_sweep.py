@@ -81,7 +81,7 @@ def test_a_killed_sweep_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     output = tmp_path / "rows"
     send_own_code(spark.sparkContext, tests)
     assert write_rows(spark, 0, 40, str(output), play) == 0
-    with pytest.raises(PipelineError, match="no sweep to go on with"):
+    with pytest.raises(PipelineError, match="no sweep to continue"):
         write_rows(spark, 0, 40, str(output), play)
     (output / "_SUCCESS").unlink()
     first, *_others = sorted(output.glob("part-*"))
@@ -92,7 +92,7 @@ def test_a_killed_sweep_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     assert [row["seed"] for row in rows] == list(range(42))
     assert {row["seed"] for row in rows if row["events"] == 2} == {*range(5), 40, 41}
     (tmp_path / "_SUCCESS").touch()
-    with pytest.raises(PipelineError, match="no sweep to go on with"):
+    with pytest.raises(PipelineError, match="no sweep to continue"):
         write_rows(spark, 0, 40, str(tmp_path), play)
 
 

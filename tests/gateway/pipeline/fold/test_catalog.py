@@ -12,12 +12,12 @@ from gateway.pipeline.fold.rows import ALL_ROWS, TIMES, Tables, columns
 
 
 def test_every_table_is_folded() -> None:
-    """In the order of the catalogue."""
+    """Tables are in the order of the catalogue."""
     assert [table.name for table in fields(Tables)] == list(ALL_ROWS)
 
 
 def test_every_row_has_a_day() -> None:
-    """It names the row's folder."""
+    """The day names the row's folder."""
     for name, row in ALL_ROWS.items():
         assert set(TIMES) & set(columns(row)), name
 

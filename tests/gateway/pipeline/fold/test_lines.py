@@ -176,10 +176,10 @@ ODD: Sequence[Any] = (
 
 
 @pytest.mark.parametrize(
-    "event", [COMMITTED, CONVERTED, MOVED, LEFT, SEEN], ids=lambda each: each.name
+    "event", [COMMITTED, CONVERTED, MOVED, LEFT, SEEN], ids=lambda event: event.name
 )
 def test_pydantic_reads_the_same_fields_from_a_line(event: GatewayEvent) -> None:
-    """It validates the events that the gateway tells, and msgspec decodes them here."""
+    """Pydantic validates the events that the gateway writes, and msgspec decodes them here."""
     dice = random.Random(event.name)
     model = TypeAdapter(type(event))
     for _ in range(2_000):
@@ -204,8 +204,9 @@ def test_pydantic_reads_the_same_fields_from_a_line(event: GatewayEvent) -> None
 
 
 def test_a_line_with_several_events_is_invalid() -> None:
-    """It may come from a file without a final line break, or from a crash of the machine. Reading
-    only the first event would silently lose the second. White space around an event is allowed."""
+    """Such a line may come from a file without a final line break, or from a crash of the machine.
+    Reading only the first event would silently lose the second. White space around an event is
+    allowed."""
     event, other = told(), told(sequence=2)
     lines = [
         event + other,
@@ -248,7 +249,7 @@ def test_a_repeated_key_is_accepted() -> None:
 
 
 def test_unknown_fields_are_ignored() -> None:
-    """A later groupferry may tell more."""
+    """A later groupferry may write more fields."""
     line, problem = parse(of(GroupCreated(kind="classic"), more=[1]))
     assert problem is None
     assert line is not None
@@ -277,7 +278,7 @@ def test_lines_that_are_equal_have_the_same_content() -> None:
 
 
 def test_a_copy_with_other_line_ends_is_the_same_line() -> None:
-    """As of a file that was copied to another system."""
+    """A file may have been copied to another system."""
     writer = EventWriter()
     writer.gateway(0, GatewayEnded())
     (text,) = writer.lines

@@ -29,7 +29,7 @@ def lines_of_story(*sentences: str) -> list[Line]:
 
 
 def test_a_commit_stands_where_it_was_stored() -> None:
-    """It is told some seconds later, maybe after other events."""
+    """The commit is reported some seconds later, maybe after other events."""
     lines = lines_of_story(
         "1 grant a t-0", "2 commit a t-0=5", "3 end a t-0 left", "3.5 fetch b t-0=5"
     )
@@ -49,7 +49,7 @@ def test_a_line_of_a_process_follows_the_number_that_it_names() -> None:
 
 
 def test_a_forwarded_group_is_ordered_by_time() -> None:
-    """It has no sequence."""
+    """A forwarded group has no sequence."""
     lines = lines_of_story("1 forward", "2 commit x t-0=5", "3 fetch y t-0=5")
     for line in lines:
         line.began_ms = line.at_ms

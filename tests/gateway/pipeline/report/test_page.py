@@ -95,7 +95,7 @@ def empty() -> Report:
 
 @pytest.mark.parametrize("made", [report(), report(HOSTILE, HOSTILE), empty()])
 def test_the_page_is_self_contained(made: Report) -> None:
-    """It is well-formed, and ids are unique. It has no scripts and no external resources."""
+    """The page is well-formed, and ids are unique. It has no scripts and no external resources."""
     source = page(made)
     parsed = Page(source)
     assert parsed.wrong == []
@@ -124,7 +124,7 @@ def test_external_text_is_shown_and_harmless() -> None:
 
 
 def test_the_same_report_gives_the_same_page() -> None:
-    """It may have been read from its JSON."""
+    """The report may have been read from its JSON."""
     made = report()
     assert page(REPORTS.validate_json(REPORTS.dump_json(made))) == page(made)
 
@@ -137,7 +137,7 @@ def test_the_verdict_comes_first() -> None:
 
 
 def test_the_page_names_the_groups_that_can_go_next() -> None:
-    """And what is in the way of the others."""
+    """The page also says what is in the way of the others."""
     made = report()
     made.summary.blocked.add((("orders", "c: too old"),), 1)
     made.summary.ready.add((("payments", ""),), 1)

@@ -185,7 +185,7 @@ def queries(kind: str) -> list[tuple[str, str]]:
 
 
 def duckdb_module() -> Any:
-    """DuckDB, which the tests on Spark have beside it."""
+    """DuckDB, which is installed for the tests on Spark."""
     try:
         return import_module("duckdb")
     except ImportError:

@@ -54,7 +54,7 @@ ON_SPARK = "--conf=spark.ui.enabled=false"
 def test_a_report_has_the_verdict_of_groupferry_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
 ) -> None:
-    """It has the same words and the same status. A second run replaces all results of the first."""
+    """Words and exit status are the same. A second run replaces all results of the first."""
     events, output = tmp_path / "events", tmp_path / "report"
     plant(events)
     check = ["report", f"{events}", "--output", f"{output}", "--check", *options]
@@ -96,7 +96,7 @@ def test_an_interrupted_report_is_one_line_and_no_table(
     monkeypatch: pytest.MonkeyPatch,
     options: tuple[str, ...],
 ) -> None:
-    """As with Ctrl-C. The old report stays, and the next run makes a whole one."""
+    """Ctrl-C interrupts it. The old report stays, and the next run makes a whole one."""
     from gateway.pipeline import command  # needs PySpark
     from gateway.pipeline.spark import folding
 
@@ -163,7 +163,7 @@ class Failed(Exception):
 def test_a_failed_run_leaves_the_old_report_and_its_tables(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They belong together."""
+    """The old report and the old tables belong together."""
     from gateway.pipeline import command  # needs PySpark
     from gateway.pipeline.folder import Folder
 
@@ -171,8 +171,8 @@ def test_a_failed_run_leaves_the_old_report_and_its_tables(
     events.write_text("\n".join([*played(FAULTY).lines, ""]))
     (output / "tables" / "ownership").mkdir(parents=True)
     old = [output / "report.html", output / "report.json", output / "tables/ownership/old.parquet"]
-    for each in old:
-        each.write_text("old")
+    for path in old:
+        path.write_text("old")
 
     def fail(*_arguments: object) -> None:
         raise Failed
@@ -180,15 +180,15 @@ def test_a_failed_run_leaves_the_old_report_and_its_tables(
     monkeypatch.setattr(command, "write_report", fail)
     with pytest.raises(Failed):
         command.renew(making(spark, events), Folder(str(output)), ())
-    assert [each.read_text() for each in old] == ["old", "old", "old"]
-    assert {each.name for each in (output / "tables").iterdir()} == {"ownership"}
+    assert [path.read_text() for path in old] == ["old", "old", "old"]
+    assert {path.name for path in (output / "tables").iterdir()} == {"ownership"}
 
 
 @pytest.mark.timeout(2 * TIMEOUT_S)
 def test_a_run_that_is_killed_while_it_replaces_the_old_report_has_finished_its_own(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next run goes on with moving it, even if it fails itself."""
+    """The next run continues to move it, even if it fails itself."""
     from gateway.pipeline import command  # needs PySpark
     from gateway.pipeline.folder import Folder
 
@@ -210,7 +210,7 @@ def test_a_run_that_is_killed_while_it_replaces_the_old_report_has_finished_its_
             patched.setattr(of, name, instead)
             with pytest.raises(Failed):
                 command.renew(making(spark, events), Folder(str(output)), ())
-    assert {"report.html", "report.json", "tables"} <= {each.name for each in output.iterdir()}
+    assert {"report.html", "report.json", "tables"} <= {path.name for path in output.iterdir()}
     assert (output / "tables" / "ownership").exists()
 
 
@@ -240,7 +240,7 @@ def test_an_impossible_run_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], reason: str
 ) -> None:
     """The line is on stderr, with the exit status of a failed run."""
-    assert dispatch.run(["report", *(each.format(tmp_path) for each in arguments)]) == 1
+    assert dispatch.run(["report", *(argument.format(tmp_path) for argument in arguments)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("groupferry: ")
     assert reason in line

@@ -22,7 +22,7 @@ def test_a_second_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_belongs_to_reports_or_to_follow(tmp_path: Path) -> None:
-    """A report would delete what has been read, and `--follow` cannot go on with a report's."""
+    """A report would delete what has been read, and `--follow` cannot continue with a report's."""
     with lock(Folder(f"{tmp_path}/follow"), follows=True):
         (tmp_path / "follow" / DATABASE).touch()
     assert "belongs to report --follow" in refusal(tmp_path / "follow", follows=False)

@@ -21,7 +21,7 @@ def test_the_items_of_a_group_may_be_read_again() -> None:
 
 
 def test_unreadable_lines_of_one_file_are_taken_row_by_row() -> None:
-    """However many there are: each row of theirs makes tables of its own, and is read once."""
+    """There may be many such lines: each row of them makes tables of its own, and is read once."""
     lines = [SourceLine("f", f"line {number}", "{") for number in range(10)]
     items = [item for _key, item in read_items(lines)]
     rows = [pack(ItemKey(FILE, "f"), items[first : first + 2]) for first in range(0, 10, 2)]

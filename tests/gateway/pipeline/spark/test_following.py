@@ -78,7 +78,7 @@ EQUAL_TIMES = """0 host 5
 
 
 def test_a_group_begins_behind_lines_of_the_same_time() -> None:
-    """Their numbers tell which come before. A commit that is told later belongs before, too."""
+    """Their numbers tell which come before. A commit that is reported later belongs before, too."""
     late = json.loads(played(EQUAL_TIMES.replace("100 host 6", "99 commit a t-1=2")).lines[5])
     late |= {"at_ms": START_MS + 103_000, "sequence": 90}
     texts = [*played(EQUAL_TIMES).lines, json.dumps(late)]
@@ -134,7 +134,7 @@ def test_numbers_come_in_their_order() -> None:
 
 
 def test_numbers_of_the_last_minute_may_come_in_any_order() -> None:
-    """As from the partitions of a topic, of which a round reads one after the other."""
+    """A round reads one partition of a topic after the other, so lines arrive out of order."""
     gateway, rounds = History(Subject(GATEWAY, "g")), ((1, 2, 4), (3, 6), (5, 7), (300, 301))
     for sequences in rounds:
         gateway.take({KEY: [Number(n, 1000 * n, OTHER, n) for n in sequences]})
@@ -185,8 +185,8 @@ def differences(output: Path, *lines: str) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_rounds_have_the_result_of_one_fold(seed: int, tmp_path: Path) -> None:
-    """Of groups that stay with a gateway or move, with lines that are late, cut, or there twice.
-    Another process goes on after any round."""
+    """The groups stay with a gateway or move. Their lines are late, cut, or there twice. Another
+    process continues after any round."""
     rng = random.Random(seed)
     lines = history(rng, groups=4)
     stream = Following(Folder(f"{tmp_path}"), top=1)
@@ -243,8 +243,8 @@ class Crashed(Exception):
 def test_what_another_version_has_written_is_refused(
     progress: Sequence[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one line that says what to do, also if no line is new: its states are not read. One with
-    the same number may have other code."""
+    """One line says what to do, also if no line is new: the states are not read. A version with the
+    same number may have other code."""
     lines = history(random.Random(0), groups=2)
     Following(Folder(f"{tmp_path}"), top=1).take_in(batches_of(lines, random.Random(1))[0], {})
     with sqlite3.connect(tmp_path / DATABASE) as database:
@@ -288,8 +288,8 @@ def test_the_version_of_states_changes_with_the_code_that_makes_them(
 
 @pytest.mark.parametrize("where", ["one log", "several logs", "few lines"])
 def test_repeats_of_deleted_lines_change_nothing(where: str, tmp_path: Path) -> None:
-    """A log may be packed under another name in the folder that is followed. Also of a group that
-    several logs have, or of which hardly more than its last state is left."""
+    """A log may be packed under another name in the folder that is followed. The group may be in
+    several logs, or have little more than its last state left."""
     stream = Following(Folder(f"{tmp_path}"), top=1, keep_days=2)
     story, count = Story(), 0
     for sentence in ("0 start", "0 host 5", "0 create", "1 grant b t-0"):

@@ -56,7 +56,7 @@ def test_the_size_of_a_round_is_limited(tmp_path: Path) -> None:
 
 
 def test_an_endless_line_does_not_stop_the_others(tmp_path: Path) -> None:
-    """It is read in pieces."""
+    """An endless line is read in pieces."""
     (tmp_path / "a").write_bytes(b"x" * 45 + b"\n" + FIRST)
     taken = [line for lines in rounds(sources(tmp_path), 20) for line in lines]
     assert [text for _, _, text in taken] == ["x" * 20, "x" * 20, "x" * 5, '{"a": 1}']

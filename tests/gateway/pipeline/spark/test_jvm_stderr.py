@@ -8,7 +8,7 @@ from gateway.pipeline.spark.session import lines_of_jvm, start_problem
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("stderr_bytes", "reason"),
     [
         (
             b"WARNING: modules\nException in thread main: why\n\tat X\n",
@@ -16,13 +16,13 @@ from gateway.pipeline.spark.session import lines_of_jvm, start_problem
         ),
         (b"Error: no such file\nmore\n", "Error: no such file"),
         (b"\nbash: java: not found\n", "bash: java: not found"),
-        (b"", "its JVM said nothing"),
+        (b"", "its JVM stderr_bytes nothing"),
     ],
 )
-def test_the_reason_is_the_first_error_line(said: bytes, reason: str) -> None:
+def test_the_reason_is_the_first_error_line(stderr_bytes: bytes, reason: str) -> None:
     """Without one it is the first line."""
     with tempfile.TemporaryFile(buffering=0) as stderr:
-        stderr.write(said)
+        stderr.write(stderr_bytes)
         assert start_problem(lines_of_jvm(stderr)) == reason
 
 

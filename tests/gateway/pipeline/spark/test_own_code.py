@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def test_executors_use_the_shipped_code(spark: SparkSession) -> None:
-    """It precedes an installed version. This process keeps its own."""
+    """The shipped code precedes an installed version. This process keeps its own."""
     from gateway.pipeline.spark.session import send_own_code
 
     def place(_zero: int) -> str:
@@ -23,9 +23,9 @@ def test_executors_use_the_shipped_code(spark: SparkSession) -> None:
 
     searched = list(sys.path)
     send_own_code(spark.sparkContext)
-    found = spark.sparkContext.parallelize([0], 1).map(place).collect()
+    paths = spark.sparkContext.parallelize([0], 1).map(place).collect()
     assert sys.path == searched
-    assert found[0].endswith("groupferry.zip/kafka_codecs")
+    assert paths[0].endswith("groupferry.zip/kafka_codecs")
 
 
 def test_all_three_packages_are_shipped(tmp_path: Path) -> None:

@@ -48,8 +48,8 @@ def test_a_row_has_the_next_lines_of_one_group(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("kind", [GROUP, GATEWAY])
 def test_packed_items_come_back_in_their_order(kind: int) -> None:
-    """Also those of several files, which repeat some, or have them in another order, and lines with
-    line breaks, as records of a topic may have."""
+    """This holds also for items of several files, which repeat some or have them in another order,
+    and for lines with line breaks, as records of a topic may have."""
     rng = random.Random(0)
     items: list[Item] = [(rng.randrange(100), f"{{\n{number}}}") for number in range(200)]
     if kind == GATEWAY:

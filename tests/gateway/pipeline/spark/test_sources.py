@@ -34,7 +34,7 @@ def test_the_output_is_in_no_input(
     (tmp_path / "backup/a/events").mkdir(parents=True)
     (tmp_path / "linked").symlink_to("backup")
     monkeypatch.chdir(tmp_path)
-    given, output = (each.replace("file:{}", f"file://{tmp_path}") for each in (given, output))
+    given, output = (path.replace("file:{}", f"file://{tmp_path}") for path in (given, output))
     with pytest.raises(PipelineError, match="choose another folder"):
         Sources(inputs=["elsewhere", given]).require_without(output)
 
@@ -51,7 +51,7 @@ def test_the_output_is_in_no_input(
     ],
 )
 def test_the_output_may_be_beside_the_inputs(given: str, output: str) -> None:
-    """It may even be in the folder that contains them."""
+    """The output may even be in the folder that contains them."""
     Sources(inputs=[given]).require_without(os.path.abspath(output))  # noqa: PTH100  (no links)
 
 

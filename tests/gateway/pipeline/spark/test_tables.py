@@ -34,7 +34,7 @@ def test_rows_become_columns() -> None:
 def test_rows_that_are_read_are_those_that_were_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if they are in several files, each of a few rows."""
+    """This holds also if they are in several files, each of a few rows."""
     monkeypatch.setattr(tables, "WAITING_MAX", 3)
     monkeypatch.setattr(tables, "FILE_BYTES_MAX", 200)
     made, output = folded(*played(FAULTY).lines), Folder(f"{tmp_path}")

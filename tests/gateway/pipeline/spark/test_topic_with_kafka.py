@@ -53,7 +53,7 @@ main(sys.argv[1:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class GatewayEvents:
     """A gateway's events, in a topic and in files."""
 
     cluster: KafkaCluster
@@ -62,7 +62,7 @@ class Told:
 
     @property
     def lines(self) -> list[str]:
-        return "".join(each.read_text() for each in sorted(self.files.iterdir())).splitlines()
+        return "".join(file.read_text() for file in sorted(self.files.iterdir())).splitlines()
 
     def of(self, name: str) -> EventsTopic:
         """A topic of the same cluster."""
@@ -77,19 +77,19 @@ class Told:
         def delivered(_error: KafkaError | None, message: Message) -> None:
             offsets.append(message.offset())
 
-        for each in records:
-            producer.produce(topic, each, partition=0, on_delivery=delivered)
+        for record in records:
+            producer.produce(topic, record, partition=0, on_delivery=delivered)
         producer.flush()
         return offsets
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+def gateway_events(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayEvents]:
     """Two groups have migrated to the native protocol."""
     folder = tmp_path_factory.mktemp("state")
     with running_kafka("4.3", brokers=1) as cluster:
         trio.run(partial(play, cluster, folder, "events"))
-        yield Told(cluster=cluster, topic="events", files=folder / "events")
+        yield GatewayEvents(cluster=cluster, topic="events", files=folder / "events")
 
 
 async def play(cluster: KafkaCluster, folder: Path, topic: str) -> None:
@@ -120,14 +120,14 @@ def rows(stored: DataFrame) -> Counter[Any]:
 
 
 def test_a_batch_of_a_topic_equals_one_of_its_files(
-    spark: SparkSession, told: Told, tmp_path: Path
+    spark: SparkSession, gateway_events: GatewayEvents, tmp_path: Path
 ) -> None:
     """The tables are equal row by row. Garbage changes nothing, and is reported with its place: a
     record without a value, one that is not text, and other JSON; in addition a line of a file."""
     from gateway.pipeline.sources import Sources  # needs PySpark
     from gateway.pipeline.spark.inputs import lines_of
 
-    of_files = lines_of(spark, Sources(inputs=[str(told.files)]))
+    of_files = lines_of(spark, Sources(inputs=[str(gateway_events.files)]))
     expected = tables(spark, of_files, tmp_path / "of-files")
     for name in ("groups", "ownership", "handovers", "clients"):
         assert expected[name], name
@@ -135,9 +135,11 @@ def test_a_batch_of_a_topic_equals_one_of_its_files(
 
     file = tmp_path / "file"
     file.write_text("\nno event\n")
-    offsets = told.produce(told.topic, BAD_RECORDS)
+    offsets = gateway_events.produce(gateway_events.topic, BAD_RECORDS)
     places = {f"offset {offset}" for offset, line in zip(offsets, BAD_LINES, strict=True) if line}
-    lines = lines_of(spark, Sources(inputs=[str(file)], topic=told.of(told.topic)))
+    lines = lines_of(
+        spark, Sources(inputs=[str(file)], topic=gateway_events.of(gateway_events.topic))
+    )
     made = tables(spark, lines, tmp_path / "of-topic")
     unread = [row for row in made.pop("unread") if "kind='line'" in row]
     assert len(unread) == 1 + len(places)
@@ -145,28 +147,30 @@ def test_a_batch_of_a_topic_equals_one_of_its_files(
     assert made == expected
 
 
-def test_a_killed_follow_equals_a_report(spark: SparkSession, told: Told, tmp_path: Path) -> None:
+def test_a_killed_follow_equals_a_report(
+    spark: SparkSession, gateway_events: GatewayEvents, tmp_path: Path
+) -> None:
     """The command is killed with SIGKILL while it writes its first round, and continues with later
     events. Places are compared as well."""
     from gateway.pipeline.sources import Sources  # needs PySpark
     from gateway.pipeline.spark.inputs import lines_of
 
     name, output = fresh_group("followed"), tmp_path / "out"
-    records = [line.encode() for line in told.lines]
+    records = [line.encode() for line in gateway_events.lines]
     half = len(records) // 2
-    told.produce(name, [*records[:half], *BAD_RECORDS])
-    run = command(told, name, output, "--follow", "--interval=1")
+    gateway_events.produce(name, [*records[:half], *BAD_RECORDS])
+    run = command(gateway_events, name, output, "--follow", "--interval=1")
     killed = [sys.executable, "-c", KILLED_IN_A_ROUND, *run[run.index("report") :]]
     ended = subprocess.run(killed, timeout=CHILD_S_MAX, check=False)
     assert ended.returncode == -signal.SIGKILL
     assert not offsets_of(output)
-    ends = told.produce(name, records[half - 2 :])
+    ends = gateway_events.produce(name, records[half - 2 :])
     with started(run) as child:
         wait_until(child, lambda: offsets_of(output) == {f"kafka:{name}/0": (ends[-1] or 0) + 1})
         child.terminate()
         assert child.wait() == 128 + signal.SIGTERM
     streamed = {name: rows(table(spark, output, name)) for name in FOLDED_TABLES}
-    sources = Sources(topic=told.of(name))
+    sources = Sources(topic=gateway_events.of(name))
     assert streamed == tables(spark, lines_of(spark, sources), tmp_path / "at-once")
     assert streamed["ownership"]
     bad = [row for row in streamed["unread"] if "kind='line'" in row]
@@ -191,8 +195,8 @@ def wait_until(child: subprocess.Popen[bytes], condition: Callable[[], bool]) ->
         time.sleep(LOOK_INTERVAL_S)
 
 
-def command(told: Told, topic: str, output: Path, *flags: str) -> list[str]:
-    servers = told.cluster.bootstrap_servers
+def command(gateway_events: GatewayEvents, topic: str, output: Path, *flags: str) -> list[str]:
+    servers = gateway_events.cluster.bootstrap_servers
     named = [f"--events-topic={topic}", f"--upstream={servers}", f"--output={output}"]
     return [sys.executable, "-m", "gateway", "report", *named, *flags]
 
@@ -207,17 +211,17 @@ def refusal(arguments: Sequence[str]) -> str:
     return line
 
 
-def test_a_missing_topic_is_reported(told: Told, tmp_path: Path) -> None:
+def test_a_missing_topic_is_reported(gateway_events: GatewayEvents, tmp_path: Path) -> None:
     """The look-up does not create it."""
     name = fresh_group("nowhere")
     for _ in range(2):
-        line = refusal(command(told, name, tmp_path / "out"))
-        servers = told.cluster.bootstrap_servers
+        line = refusal(command(gateway_events, name, tmp_path / "out"))
+        servers = gateway_events.cluster.bootstrap_servers
         assert line.startswith(f"groupferry: topic {name} at {servers}: there is no such topic")
 
 
 def test_a_missing_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes no longer than one look-up."""
+    """The report takes no longer than one look-up."""
     from gateway.pipeline import (
         PipelineError,
         topic,  # needs PySpark

@@ -32,8 +32,8 @@ def log(monkeypatch: pytest.MonkeyPatch) -> KafkaLog:
 def test_a_divided_log_is_there_once_every_partition_shows_it(
     log: KafkaLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A commit is answered before its end is in every partition. Whoever reads one without would
-    take its part for lost."""
+    """A commit is answered before its end is in every partition. A reader of a log without one
+    would believe that its part is lost."""
     looks = iter([marks(0), marks(0, 2), marks(0, 1, 2), marks()])
     monkeypatch.setattr(log, "_read", lambda *_partitions: next(looks))
     log._await_parts(SHARDS)
@@ -43,7 +43,7 @@ def test_a_divided_log_is_there_once_every_partition_shows_it(
 def test_a_partition_that_never_shows_it_ends_the_start(
     log: KafkaLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one line: the division is written, and the next start finds it."""
+    """One line says so: the division is written, and the next start finds it."""
     monkeypatch.setattr(kafka_log, "OPEN_TIMEOUT_S", 0)
     monkeypatch.setattr(log, "_read", lambda *_partitions: marks(0, 1))
     with pytest.raises(StateLogError, match="start again"):

@@ -427,7 +427,7 @@ async def make_topic(cluster: KafkaCluster, name: str, config: Mapping[str, obje
 
 
 async def claim(cluster: KafkaCluster, topic: str) -> None:
-    """Claim the log like a gateway that ends before it fences anybody."""
+    """Claim the log like a gateway that ends before it fences any other."""
     config = {"bootstrap.servers": cluster.bootstrap_servers}
     entry = owner_entry(LogOwnerValue(owner_id="other", host="h", process_id=1, since=1))
     await trio.to_thread.run_sync(partial(write_at_once, config, {PARTITION: [entry]}, topic=topic))

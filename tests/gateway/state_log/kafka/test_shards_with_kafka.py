@@ -101,7 +101,7 @@ async def test_a_shard_goes_from_one_process_to_another(kafka: KafkaCluster) -> 
 
 
 async def test_a_second_owner_of_a_shard_is_fenced_by_the_epoch(kafka: KafkaCluster) -> None:
-    """Though nobody has told the first one that it has lost it. Its other shards go on until it
+    """Though nobody has told the first one that it has lost it. Its other shards continue until it
     ends."""
 
     async def run_first(task_status: trio.TaskStatus[ShardedLog]) -> None:

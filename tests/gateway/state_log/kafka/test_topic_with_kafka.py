@@ -55,7 +55,7 @@ def test_a_topic_that_cannot_be_created_is_reported_by_name(
 
 
 def test_a_topic_is_missed_only_if_the_cluster_denies_it(kafka: KafkaCluster) -> None:
-    """Whoever asks for it does not make it."""
+    """A request for it does not create it."""
     config = {"bootstrap.servers": kafka.bootstrap_servers}
     make_or_check(config, "state-there")
     assert has_partition(config, "state-there", 0)
@@ -65,7 +65,7 @@ def test_a_topic_is_missed_only_if_the_cluster_denies_it(kafka: KafkaCluster) ->
 
 
 async def test_a_topic_that_may_not_be_seen_is_not_missed(secure_kafka: SecureKafka) -> None:
-    """Somebody has changed an ACL, and no state is lost."""
+    """An ACL was changed, and no state is lost."""
     access = access_of(secure_kafka, await new_user(secure_kafka))
     config = client_config([secure_kafka.sasl_ssl], "groupferry-test", access)
     assert await trio.to_thread.run_sync(has_partition, config, TOPIC, 0)
