@@ -45,12 +45,12 @@ class Coordinator:
         stage is reached, before its first request."""
         records = [] if self.stored is None else [AdoptionRecord(value=self.stored)]
         parts = move_parts(self.group, self.gateway, *records)
-        parts.rules.watched.group = self._known  # type: ignore[method-assign]
+        parts.rules.watched.group = self._watched_group  # type: ignore[method-assign]
         machine = Adopting(parts)
         await _Run(self, parts, machine, dict(hooks or {})).run()
         return machine
 
-    def _known(self, group_id: str) -> WatchedGroup:
+    def _watched_group(self, group_id: str) -> WatchedGroup:
         assert group_id == self.group
         return self.watched
 

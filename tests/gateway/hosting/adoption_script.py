@@ -28,7 +28,7 @@ OK = HeartbeatResponse()
 ROUND = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def joined(
+def join_response(
     generation: int,
     *there: str,
     member_id: str = A,
@@ -49,11 +49,11 @@ def joined(
     )
 
 
-def refused(code: ErrorCode) -> JoinGroupResponse:
+def join_refusal(code: ErrorCode) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=code)
 
 
-def left(*codes: int) -> LeaveGroupResponse:
+def leave_response(*codes: int) -> LeaveGroupResponse:
     members = tuple(
         MemberResponse(member_id="m", group_instance_id=None, error_code=code)
         for code in codes or (0,)
@@ -76,9 +76,9 @@ class Script:
         self.beats: list[str] = []
         self._watched: WatchedGroup | None = None
         self._latest: StepOfMove | None = None
-        self.parts.rules.watched.group = self._known  # type: ignore[method-assign]
+        self.parts.rules.watched.group = self._watched_group  # type: ignore[method-assign]
 
-    def _known(self, group_id: str) -> WatchedGroup | None:
+    def _watched_group(self, group_id: str) -> WatchedGroup | None:
         assert group_id == GROUP
         return self._watched
 
@@ -215,12 +215,12 @@ class Script:
 
     def to_locking(self) -> None:
         self.to_releasing()
-        self.answer(Requester.OTHERS, left())
-        self.answer(Requester.LEADER, joined(8))
+        self.answer(Requester.OTHERS, leave_response())
+        self.answer(Requester.LEADER, join_response(8))
 
     def to_anchoring(self) -> None:
         self.to_locking()
-        self.answer(Requester.LEADER, joined(9))
+        self.answer(Requester.LEADER, join_response(9))
         self.answer(Requester.LEADER, SyncGroupResponse())
         assert self.took(AdoptionMoved).adoption == replace(ANNOUNCED, lock_generation=9)
         self.store()

@@ -78,7 +78,7 @@ class AnchorStage:
         return RoutingDecision(self.mode)
 
     def _answer(self) -> bool:
-        for effect in self._taken():
+        for effect in self._take_asks():
             if self.failure is not None:
                 self.anchor.on_failure(self.failure, self.now_ms)
             else:
@@ -87,7 +87,7 @@ class AnchorStage:
             return True
         return False
 
-    def _taken(self) -> list[AskCoordinator]:
+    def _take_asks(self) -> list[AskCoordinator]:
         effects = list(self.effects)
         self.effects.clear()
         self.lines += (effect for effect in effects if isinstance(effect, Log))
@@ -97,7 +97,7 @@ class AnchorStage:
 
     def take_ask(self) -> AskCoordinator:
         """The one request that waits for its answer."""
-        (ask,) = self._taken()
+        (ask,) = self._take_asks()
         return ask
 
     def wait(self, length_ms: int) -> None:
@@ -139,7 +139,7 @@ class AnchorStage:
         """When they were sent."""
         return [at_ms for at_ms, ask in self.asked if isinstance(ask.message, kind)]
 
-    def logged(self) -> list[str]:
+    def log_names(self) -> list[str]:
         return [line.event for line in self.lines]
 
     def doubt(self, ids: AnchorIds, code: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> None:

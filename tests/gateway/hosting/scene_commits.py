@@ -18,7 +18,7 @@ def pending_action_of(call: Call) -> PendingAction:
     return call.pending_action
 
 
-def stored(pending_action: PendingAction, codes: frozenset[int] | str) -> Done:
+def commit_answer(pending_action: PendingAction, codes: frozenset[int] | str) -> Done:
     """The cluster's answer to all commits of an action."""
     assert isinstance(pending_action, StoreCommits)
     return Done(pending_action, dict.fromkeys(pending_action.commits, codes))

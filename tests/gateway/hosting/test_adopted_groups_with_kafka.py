@@ -72,7 +72,7 @@ class LiveGroup:
     name: str
     members: list[Member]
 
-    def told(self, kind: type[T]) -> list[T]:
+    def events_of(self, kind: type[T]) -> list[T]:
         return [event for event in self.gateway.events if isinstance(event, kind)]
 
 
@@ -131,7 +131,7 @@ async def test_a_live_group_is_adopted_without_an_error_or_a_rebalance(kafka: Ka
         live_group(gateway, kafka) as group,
         group_client(kafka.addresses[0], group.name) as direct,
     ):
-        await until(lambda: group.told(GroupAdopted))
+        await until(lambda: group.events_of(GroupAdopted))
         before = [member.committed for member in group.members]
         await until(
             lambda: all(
@@ -139,13 +139,13 @@ async def test_a_live_group_is_adopted_without_an_error_or_a_rebalance(kafka: Ka
                 for member, number in zip(group.members, before, strict=True)
             )
         )
-        (adopted,) = group.told(GroupAdopted)
+        (adopted,) = group.events_of(GroupAdopted)
         assert adopted.held_ms < HOLD_MAX_MS
         assert {code for member in group.members for code in member.codes} == {ErrorCode.NONE}
         assert log_of(await direct.described()) is not None
         stored = await direct.committed()
         assert stored[2] >= before[1]
-        assert group.told(AdoptionUndone) == []
+        assert group.events_of(AdoptionUndone) == []
 
 
 @with_new_protocol()
@@ -155,9 +155,9 @@ async def test_a_group_of_hundreds_of_members_is_adopted(kafka: KafkaCluster) ->
         whole_gateway(kafka.addresses, adoption="auto") as gateway,
         live_group(gateway, kafka, LARGE, IN_A_LARGE_GROUP_S) as group,
     ):
-        await until(lambda: group.told(GroupAdopted) or group.told(AdoptionUndone))
-        assert group.told(AdoptionUndone) == []
-        (adopted,) = group.told(GroupAdopted)
+        await until(lambda: group.events_of(GroupAdopted) or group.events_of(AdoptionUndone))
+        assert group.events_of(AdoptionUndone) == []
+        (adopted,) = group.events_of(GroupAdopted)
         print(f"the calls of {LARGE} members were held for {adopted.held_ms} ms")
         before = [len(member.codes) for member in group.members]
         await until(
@@ -216,7 +216,7 @@ async def test_an_adoption_that_fails_in_the_middle_ends_in_an_ordinary_rebalanc
                 await trio.sleep(0.5)
                 assert len((await direct.described()).members) == 1  # the leader's member guards
                 nursery.start_soon(rejoin, b)
-        await until(lambda: group.told(AdoptionUndone))
+        await until(lambda: group.events_of(AdoptionUndone))
         assert {member.error_code for member in rejoined} == {ErrorCode.NONE}
         ids = {member.member_id for member in rejoined}
         assert ids.isdisjoint({a.joined.member_id, b.joined.member_id})

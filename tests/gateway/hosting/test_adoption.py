@@ -28,9 +28,9 @@ from tests.gateway.hosting.adoption_script import (
     OK,
     ROUND,
     Script,
-    joined,
-    left,
-    refused,
+    join_refusal,
+    join_response,
+    leave_response,
 )
 from tests.support.adoption import GENERATION, JOIN_METADATA, A, B, described, watched
 
@@ -53,8 +53,8 @@ def resuming(locked: int | None = None) -> Script:
 def test_the_engine_takes_over_once_only_the_anchor_is_in_the_group(script: Script) -> None:
     script.to_handing_over()
     assert isinstance(script.asked[Requester.LEADER], LeaveGroupRequest)
-    script.answer(Requester.LEADER, left())
-    script.answer(Requester.ANCHOR, joined(10, member_id=ANCHOR))
+    script.answer(Requester.LEADER, leave_response())
+    script.answer(Requester.ANCHOR, join_response(10, member_id=ANCHOR))
     assert isinstance(script.asked[Requester.ANCHOR], SyncGroupRequest)
     script.now_ms += 40
     script.answer(Requester.ANCHOR, SyncGroupResponse())
@@ -93,7 +93,7 @@ def test_a_single_member_needs_nobody_to_leave() -> None:
     script.drain()
     script.beat()
     assert Requester.OTHERS not in script.asked
-    script.answer(Requester.LEADER, joined(8))
+    script.answer(Requester.LEADER, join_response(8))
     assert script.is_at(Stage.LOCKING)
     assert [protocol.name for protocol in script.asked[Requester.LEADER].protocols] == [
         JOIN_METADATA.protocol
@@ -187,7 +187,7 @@ def test_nobody_leaves_if_somebody_else_began_the_round(script: Script) -> None:
 
 def test_a_refused_first_join_leaves_the_group_as_it_was(script: Script) -> None:
     script.to_rejoining()
-    script.answer(Requester.LEADER, refused(ErrorCode.INVALID_SESSION_TIMEOUT))
+    script.answer(Requester.LEADER, join_refusal(ErrorCode.INVALID_SESSION_TIMEOUT))
     assert script.is_at(Stage.FORGETTING)
     assert "INVALID_SESSION_TIMEOUT" in script.adopting.reason
     assert "raise the cluster's group.max.session.timeout.ms to 20000" in script.adopting.reason
@@ -195,41 +195,45 @@ def test_a_refused_first_join_leaves_the_group_as_it_was(script: Script) -> None
 
 @pytest.mark.parametrize(
     "answer",
-    [joined(8, A, "o-1"), joined(8, leader="o-1"), refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)],
+    [
+        join_response(8, A, "o-1"),
+        join_response(8, leader="o-1"),
+        join_refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ],
     ids=["an outsider is there", "an outsider leads", "refused"],
 )
 def test_an_outsider_in_the_first_round_has_it_undone(
     script: Script, answer: JoinGroupResponse
 ) -> None:
     script.to_releasing()
-    script.answer(Requester.OTHERS, left())
+    script.answer(Requester.OTHERS, leave_response())
     script.answer(Requester.LEADER, answer)
     assert script.is_at(Stage.GIVING_BACK)
 
 
 def test_an_outsider_in_the_second_round_has_it_undone(script: Script) -> None:
     script.to_locking()
-    script.answer(Requester.LEADER, refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    script.answer(Requester.LEADER, join_refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     assert script.is_at(Stage.GIVING_BACK)
 
 
 def test_a_member_that_has_gone_by_itself_counts_as_having_left(script: Script) -> None:
     script.to_releasing()
-    script.answer(Requester.OTHERS, left(ErrorCode.UNKNOWN_MEMBER_ID))
-    script.answer(Requester.LEADER, joined(8))
+    script.answer(Requester.OTHERS, leave_response(ErrorCode.UNKNOWN_MEMBER_ID))
+    script.answer(Requester.LEADER, join_response(8))
     assert script.is_at(Stage.LOCKING)
 
 
 def test_a_member_that_could_not_leave_has_it_undone(script: Script) -> None:
     """The member would meet the anchor in one group."""
     script.to_releasing()
-    script.answer(Requester.OTHERS, left(ErrorCode.UNKNOWN_SERVER_ERROR))
+    script.answer(Requester.OTHERS, leave_response(ErrorCode.UNKNOWN_SERVER_ERROR))
     assert script.is_at(Stage.GIVING_BACK)
 
 
 def test_calls_are_held_for_a_bounded_time(script: Script) -> None:
     script.to_releasing()
-    script.answer(Requester.OTHERS, left())
+    script.answer(Requester.OTHERS, leave_response())
     script.wait(HOLD_MAX_MS - 1)
     assert script.is_at(Stage.RELEASING)
     script.wait(1)
@@ -254,7 +258,7 @@ def test_the_anchor_joins_again_after_a_native_consumer_disturbed_it(
     script: Script, code: ErrorCode
 ) -> None:
     script.to_handing_over()
-    script.answer(Requester.ANCHOR, refused(code))
+    script.answer(Requester.ANCHOR, join_refusal(code))
     script.wait(LOOK_AGAIN_MS)
     assert isinstance(script.asked[Requester.ANCHOR], JoinGroupRequest)
     assert script.is_at(Stage.HANDING_OVER)
@@ -263,7 +267,7 @@ def test_the_anchor_joins_again_after_a_native_consumer_disturbed_it(
 def test_the_leaders_member_leaves_again_if_the_anchor_gets_no_answer(script: Script) -> None:
     """Another coordinator may have loaded the locked group, with the leader's member in it."""
     script.to_handing_over()
-    script.answer(Requester.LEADER, left())
+    script.answer(Requester.LEADER, leave_response())
     script.fail(Requester.ANCHOR)
     assert not script.adopting.vouches
     script.wait(BACKOFF_MS)
@@ -274,8 +278,8 @@ def test_the_leaders_member_leaves_again_if_the_anchor_gets_no_answer(script: Sc
     script.wait(LOOK_AGAIN_MS)
     script.answer(Requester.LEADER, ROUND)
     assert isinstance(script.asked[Requester.LEADER], LeaveGroupRequest)
-    script.answer(Requester.LEADER, left())
-    script.answer(Requester.ANCHOR, joined(11, member_id=ANCHOR))
+    script.answer(Requester.LEADER, leave_response())
+    script.answer(Requester.ANCHOR, join_response(11, member_id=ANCHOR))
     script.answer(Requester.ANCHOR, SyncGroupResponse())
     script.took(AdoptionEnded)
     assert script.adopting.vouches
@@ -283,8 +287,8 @@ def test_the_leaders_member_leaves_again_if_the_anchor_gets_no_answer(script: Sc
 
 def test_an_anchor_that_took_an_earlier_ones_place_joins_again(script: Script) -> None:
     script.to_handing_over()
-    script.answer(Requester.LEADER, left())
-    script.answer(Requester.ANCHOR, joined(10, member_id=ANCHOR, skip_assignment=True))
+    script.answer(Requester.LEADER, leave_response())
+    script.answer(Requester.ANCHOR, join_response(10, member_id=ANCHOR, skip_assignment=True))
     assert script.asked[Requester.ANCHOR].member_id == ANCHOR
 
 
@@ -297,15 +301,15 @@ def test_after_the_leaders_member_has_left_there_is_only_a_way_forward(script: S
     assert isinstance(script.asked[Requester.ANCHOR], JoinGroupRequest)
     gone = HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
     script.answer(Requester.LEADER, gone)
-    script.answer(Requester.ANCHOR, joined(10, member_id=ANCHOR))
+    script.answer(Requester.ANCHOR, join_response(10, member_id=ANCHOR))
     script.answer(Requester.ANCHOR, SyncGroupResponse())
     script.took(AdoptionEnded)
 
 
 def taking_over(script: Script) -> None:
     script.to_handing_over()
-    script.answer(Requester.LEADER, left())
-    script.answer(Requester.ANCHOR, joined(10, member_id=ANCHOR))
+    script.answer(Requester.LEADER, leave_response())
+    script.answer(Requester.ANCHOR, join_response(10, member_id=ANCHOR))
     script.answer(Requester.ANCHOR, SyncGroupResponse())
     script.took(AdoptionEnded)
 
@@ -368,8 +372,8 @@ def test_few_heartbeats_of_members_are_on_their_way_at_a_time() -> None:
 
 def test_a_failed_take_over_is_repeated(script: Script) -> None:
     script.to_handing_over()
-    script.answer(Requester.LEADER, left())
-    script.answer(Requester.ANCHOR, joined(10, member_id=ANCHOR))
+    script.answer(Requester.LEADER, leave_response())
+    script.answer(Requester.ANCHOR, join_response(10, member_id=ANCHOR))
     script.answer(Requester.ANCHOR, SyncGroupResponse())
     script.took(AdoptionEnded)
     script.store(is_durable=False)
@@ -405,13 +409,13 @@ def test_commits_under_a_guard_wait_for_a_generation_that_no_earlier_process_kne
     """The cluster may still store what that one has sent, after what is sent now."""
     script = resuming(locked=9)
     script.describe(members(A))
-    script.answer(Requester.ANCHOR, refused(ErrorCode.GROUP_MAX_SIZE_REACHED))
+    script.answer(Requester.ANCHOR, join_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED))
     assert script.is_at(Stage.GIVING_BACK)
     assert script.adopting.guard is None
     script.answer(Requester.LEADER, OK)  # to the heartbeat that was under way
     assert script.adopting.guard is None
     assert isinstance(script.asked[Requester.LEADER], JoinGroupRequest)
-    script.answer(Requester.LEADER, joined(10))
+    script.answer(Requester.LEADER, join_response(10))
     script.answer(Requester.LEADER, SyncGroupResponse())
     assert script.adopting.guard == AnchorIds(member_id=A, generation=10, instance_id="")
 
@@ -422,9 +426,9 @@ def test_a_restart_takes_over_from_its_own_anchor() -> None:
     assert script.is_at(Stage.HANDING_OVER)
     script.answer(
         Requester.ANCHOR,
-        joined(10, member_id=f"{JOIN_METADATA.instance_id}-2", skip_assignment=True),
+        join_response(10, member_id=f"{JOIN_METADATA.instance_id}-2", skip_assignment=True),
     )
-    script.answer(Requester.ANCHOR, joined(11, member_id=f"{JOIN_METADATA.instance_id}-2"))
+    script.answer(Requester.ANCHOR, join_response(11, member_id=f"{JOIN_METADATA.instance_id}-2"))
     script.answer(Requester.ANCHOR, SyncGroupResponse())
     script.took(AdoptionEnded)
 
@@ -434,9 +438,9 @@ def test_others_may_have_had_the_group_if_a_generation_is_missing() -> None:
     script.describe(members(ANCHOR))
     script.answer(
         Requester.ANCHOR,
-        joined(12, member_id=f"{JOIN_METADATA.instance_id}-2", skip_assignment=True),
+        join_response(12, member_id=f"{JOIN_METADATA.instance_id}-2", skip_assignment=True),
     )
-    script.answer(Requester.ANCHOR, joined(13, member_id=f"{JOIN_METADATA.instance_id}-2"))
+    script.answer(Requester.ANCHOR, join_response(13, member_id=f"{JOIN_METADATA.instance_id}-2"))
     assert script.is_at(Stage.GIVING_BACK)
 
 

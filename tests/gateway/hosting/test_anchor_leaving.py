@@ -149,7 +149,7 @@ def test_the_anchor_lingers_after_the_last_member() -> None:
     assert len(on.messages(LeaveGroupRequest)) == 1
     assert on.group.member_id == ""
     assert not on.is_here
-    assert on.logged()[-1] == "anchor_left"
+    assert on.log_names()[-1] == "anchor_left"
 
 
 def test_a_dropped_anchor_leaves_at_once(on: AnchorStage) -> None:
@@ -188,7 +188,7 @@ def test_an_anchor_that_was_removed_before_it_left_has_left(on: AnchorStage) -> 
     on.anchor.drop()
     on.run()
     assert not on.is_here
-    assert on.logged() == ["anchor_taken", "anchor_left"]
+    assert on.log_names() == ["anchor_taken", "anchor_left"]
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
@@ -212,7 +212,7 @@ def test_an_anchor_without_stray_commits_need_not_leave_for_sure(on: AnchorStage
     on.anchor.drop()
     on.run()
     assert not on.is_here
-    assert on.logged()[-1] == "anchor_left_behind"
+    assert on.log_names()[-1] == "anchor_left_behind"
 
 
 def test_a_leaving_anchor_returns_for_a_new_member() -> None:

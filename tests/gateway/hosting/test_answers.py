@@ -81,7 +81,7 @@ ELSEWHERE = (
 """The client looks for the coordinator."""
 
 
-def expected(cause: RefusalReason, api: GroupApi) -> ErrorCode | None:
+def expected_code(cause: RefusalReason, api: GroupApi) -> ErrorCode | None:
     """What the protocol asks for."""
     if (cause, api) in BY_THE_CLUSTER:
         return None
@@ -102,7 +102,7 @@ def expected(cause: RefusalReason, api: GroupApi) -> ErrorCode | None:
 @pytest.mark.parametrize(("cause", "api"), PAIRS)
 def test_every_pair_has_the_code_of_the_protocol(cause: RefusalReason, api: GroupApi) -> None:
     """Or the cluster answers, and the table has no code."""
-    code = expected(cause, api)
+    code = expected_code(cause, api)
     assert ANSWERS[cause, api] is code
     if code is None:
         with pytest.raises(ValueError, match="the cluster answers"):

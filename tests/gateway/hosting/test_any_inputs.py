@@ -87,19 +87,19 @@ class Storm:
         self._granted: set[int] = set()
         record, handle = self.scene.record, self.scene.group.handle
 
-        def recorded(effects: list[Effect]) -> None:
+        def record_and_check(effects: list[Effect]) -> None:
             self._asks += sum(isinstance(effect, AskCoordinator) for effect in effects)
             record(effects)
             self._check()
 
-        def handled(event: Input, now_ms: int) -> Sequence[Effect]:
+        def handle_and_count(event: Input, now_ms: int) -> Sequence[Effect]:
             match event:
                 case Done(AskCoordinator(), answer) if not getattr(answer, "error_code", 0):
                     self._confirmed = self._asks  # one is under way at a time
             return handle(event, now_ms)
 
-        self.scene.record = recorded  # type: ignore[assignment, method-assign]
-        self.scene.group.handle = handled  # type: ignore[method-assign]
+        self.scene.record = record_and_check  # type: ignore[assignment, method-assign]
+        self.scene.group.handle = handle_and_count  # type: ignore[method-assign]
 
     # -- what happens ----------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class Storm:
         self._before = self._asks
         asks[kind % len(asks)]()
 
-    def gone(self, which: int) -> None:
+    def disconnect(self, which: int) -> None:
         """A client disconnects, and its pending action ends."""
         waiting = [call for call in self.scene.calls if call.answer is None]
         if waiting:
@@ -299,7 +299,7 @@ STEP = st.one_of(
     st.tuples(st.just(Storm.deliver), st.just(0)),
     st.tuples(st.just(Storm.pass_time), NUMBER),
     st.tuples(st.just(Storm.happen), NUMBER),
-    st.tuples(st.just(Storm.gone), NUMBER),
+    st.tuples(st.just(Storm.disconnect), NUMBER),
 )
 
 

@@ -50,7 +50,7 @@ def test_a_refused_join_takes_nothing(on: HostedScene) -> None:
     assert on.group.is_idle
 
 
-def _asked(api: GroupApi, of: Callable[[Token], Request]) -> Callable[[HostedScene], Call]:
+def _call(api: GroupApi, of: Callable[[Token], Request]) -> Callable[[HostedScene], Call]:
     return lambda scene: scene.call(api, lambda token, _topics: of(token))
 
 
@@ -63,24 +63,24 @@ REFUSED_BY_THE_ENGINE: dict[str, Callable[[HostedScene], Call]] = {
     "ConsumerGroupHeartbeat that joins": lambda scene: scene.native("stranger", regex="("),
     "ConsumerGroupHeartbeat that leaves": lambda scene: scene.native("stranger", -1),
     "OffsetCommit": lambda scene: scene.commit("stranger", 7),
-    "OffsetFetch": _asked(
+    "OffsetFetch": _call(
         GroupApi.FETCH,
         lambda token: OffsetFetchReceived(
             token=token, member_id="stranger", epoch=7, partitions=None
         ),
     ),
-    "PrepareAssignment": _asked(
+    "PrepareAssignment": _call(
         GroupApi.ASSIGNMENT,
         lambda token: PrepareAssignmentReceived(token=token, member_id="stranger", member_epoch=7),
     ),
-    "InstallAssignment": _asked(
+    "InstallAssignment": _call(
         GroupApi.ASSIGNMENT,
         lambda token: InstallAssignmentReceived(
             token=token, member_id="stranger", member_epoch=7, group_epoch=7
         ),
     ),
     "DeleteGroups": lambda scene: scene.delete(),
-    "OffsetDelete": _asked(
+    "OffsetDelete": _call(
         GroupApi.OFFSET_DELETE,
         lambda token: OffsetDeleteReceived(token=token, topic_names=("foo",)),
     ),

@@ -60,7 +60,7 @@ Send = Callable[[HostedScene], Call]
 # -- states ----------------------------------------------------------------------------------------
 
 
-def unloaded() -> HostedScene:
+def not_loaded() -> HostedScene:
     return HostedScene()
 
 
@@ -131,7 +131,7 @@ def native() -> HostedScene:
     return scene
 
 
-def mixed() -> HostedScene:
+def mixed_group() -> HostedScene:
     scene = stable()
     scene.native_member()
     return scene
@@ -146,7 +146,7 @@ def without_anchor() -> HostedScene:
 
 
 def ending() -> HostedScene:
-    scene = mixed()
+    scene = mixed_group()
     scene.feed(Ending())
     return scene
 
@@ -237,19 +237,19 @@ def releasing(stage: ReleaseStage | None, *, has_native: bool = False) -> Hosted
     return scene
 
 
-def released() -> HostedScene:
+def released_group() -> HostedScene:
     scene = ReleaseScene()
     scene.to_the_end()
     return scene
 
 
-def resumed(*, is_announced: bool) -> HostedScene:
+def resumed_release(*, is_announced: bool) -> HostedScene:
     """The next process continues with a release."""
     scene = ReleaseScene()
     scene.begin()
     if is_announced:
         scene.join(scene.member_id)
-    again = scene.killed()
+    again = scene.restart_after_kill()
     again.wait(100)
     record = log_has(again)
     assert record is not None
@@ -260,8 +260,17 @@ def resumed(*, is_announced: bool) -> HostedScene:
 STATES: dict[str, Callable[[], HostedScene]] = {
     state.__name__: state
     for state in (
-        *(unloaded, loading, unreadable, empty, with_unused_id, preparing, completing, stable),
-        *(static, native, mixed, without_anchor, ending, writing, loading_an_adoption, released),
+        *(not_loaded, loading, unreadable, empty, with_unused_id, preparing, completing, stable),
+        *(
+            static,
+            native,
+            mixed_group,
+            without_anchor,
+            ending,
+            writing,
+            loading_an_adoption,
+            released_group,
+        ),
     )
 }
 STATES |= {
@@ -286,8 +295,8 @@ STATES |= {
     )
 }
 STATES |= {
-    "resumed-recalling": partial(resumed, is_announced=False),
-    "resumed-leaving": partial(resumed, is_announced=True),
+    "resumed-recalling": partial(resumed_release, is_announced=False),
+    "resumed-leaving": partial(resumed_release, is_announced=True),
 }
 
 # -- requests --------------------------------------------------------------------------------------

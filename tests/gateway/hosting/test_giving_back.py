@@ -19,9 +19,9 @@ from tests.gateway.hosting.adoption_script import (
     ANCHOR,
     ROUND,
     Script,
-    joined,
-    left,
-    refused,
+    join_refusal,
+    join_response,
+    leave_response,
 )
 from tests.support.adoption import JOIN_METADATA, A, B
 
@@ -34,8 +34,8 @@ def script() -> Script:
 def given_back(script: Script) -> None:
     """An outsider slipped in after the others had left."""
     script.to_releasing()
-    script.answer(Requester.OTHERS, left())
-    script.answer(Requester.LEADER, joined(8, A, "o-1", protocol="range"))
+    script.answer(Requester.OTHERS, leave_response())
+    script.answer(Requester.LEADER, join_response(8, A, "o-1", protocol="range"))
 
 
 def test_an_outsider_gets_nothing_while_members_may_hold_partitions(script: Script) -> None:
@@ -79,7 +79,8 @@ def test_the_group_is_given_back_when_nobody_holds_anything(script: Script) -> N
         "an anchor may be somebody else's"
     )
     script.answer(
-        Requester.OTHERS, left(0, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID)
+        Requester.OTHERS,
+        leave_response(0, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID),
     )
     assert script.makes(GroupSituation.HELD)
     assert script.took(AdoptionMoved).adoption is None
@@ -97,10 +98,10 @@ def test_the_log_forgets_it_as_soon_as_the_members_have_left(
     script.wait(FIRST_BACKOFF_MS)
     script.gave_up_all()
     if is_answered:
-        script.answer(Requester.LEADER, refused(ErrorCode.NOT_COORDINATOR))
+        script.answer(Requester.LEADER, join_refusal(ErrorCode.NOT_COORDINATOR))
     else:
         script.fail(Requester.LEADER)
-    script.answer(Requester.OTHERS, left())
+    script.answer(Requester.OTHERS, leave_response())
     assert script.took(AdoptionMoved).adoption is None
 
 
@@ -141,7 +142,7 @@ def test_a_member_that_has_gone_is_not_taken_for_the_guard(script: Script) -> No
     script.to_rejoining()
     script.wait(HOLD_MAX_MS)
     script.answer(Requester.OTHERS, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-    script.answer(Requester.LEADER, joined(8))
+    script.answer(Requester.LEADER, join_response(8))
     assert isinstance(script.asked[Requester.LEADER], SyncGroupRequest)
     script.wait(0)
 
@@ -149,12 +150,12 @@ def test_a_member_that_has_gone_is_not_taken_for_the_guard(script: Script) -> No
 def test_a_late_answer_about_the_lock_does_not_end_the_undoing(script: Script) -> None:
     """The log stores the lock after the adoption was given up. That has to be erased, too."""
     script.to_locking()
-    script.answer(Requester.LEADER, joined(9))
+    script.answer(Requester.LEADER, join_response(9))
     script.answer(Requester.LEADER, SyncGroupResponse())
     script.took(AdoptionMoved)
     script.wait(HOLD_MAX_MS)
     script.gave_up_all()
-    script.answer(Requester.OTHERS, left())
+    script.answer(Requester.OTHERS, leave_response())
     assert script.is_at(Stage.FORGETTING)
     script.store()
     assert script.is_at(Stage.FORGETTING)
@@ -172,7 +173,7 @@ def test_nobody_leaves_while_the_request_of_the_anchor_is_under_way(script: Scri
     script.wait(HEARTBEAT_INTERVAL_MS)
     assert isinstance(script.asked[Requester.LEADER], HeartbeatRequest)
     assert Requester.OTHERS not in script.asked
-    script.answer(Requester.ANCHOR, joined(10, ANCHOR, member_id=ANCHOR))
+    script.answer(Requester.ANCHOR, join_response(10, ANCHOR, member_id=ANCHOR))
     assert [member.member_id for member in script.asked[Requester.OTHERS].members] == [A, B, ""]
 
 

@@ -40,7 +40,7 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_codecs.leave_group import LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
-from tests.gateway.hosting.adoption_script import ANCHOR, OK, ROUND, joined
+from tests.gateway.hosting.adoption_script import ANCHOR, OK, ROUND, join_response
 from tests.gateway.hosting.scene_commits import outcomes, pending_action_of
 from tests.support.adoption import (
     GENERATION,
@@ -79,11 +79,11 @@ class Scene(HostedScene):
         self.outside = False
         """Whether one of the members bypasses the gateway."""
         self.committed_on = NewestConnections()
-        self.rules.watched.group = self.watched  # type: ignore[method-assign]
+        self.rules.watched.group = self._watched_group  # type: ignore[method-assign]
         self.hold(Describe, Hold, Ask)
         self.request = AdoptRequest()
 
-    def watched(self, group_id: str) -> WatchedGroup:
+    def _watched_group(self, group_id: str) -> WatchedGroup:
         """What the gateway knows from what it has relayed."""
         assert group_id == GROUP
         latest = {"heartbeat_ms": self.now_ms, "joined_on": 2}
@@ -132,8 +132,8 @@ class Scene(HostedScene):
         self.respond(Requester.OTHERS, ROUND)
         self.describe(group_state="PreparingRebalance")
         self.respond(Requester.OTHERS, LEFT)
-        self.respond(Requester.LEADER, joined(8))
-        self.respond(Requester.LEADER, joined(9))
+        self.respond(Requester.LEADER, join_response(8))
+        self.respond(Requester.LEADER, join_response(9))
         self.respond(Requester.LEADER, SyncGroupResponse())
 
     def to_end(self) -> None:
@@ -143,7 +143,7 @@ class Scene(HostedScene):
     def from_anchoring_to_end(self) -> None:
         self.respond(Requester.LEADER, ROUND)
         self.respond(Requester.LEADER, LEFT)
-        self.respond(Requester.ANCHOR, joined(10, member_id=ANCHOR))
+        self.respond(Requester.ANCHOR, join_response(10, member_id=ANCHOR))
         self.in_cluster_is_the_anchor()
         self.respond(Requester.ANCHOR, SyncGroupResponse())
 
@@ -158,7 +158,7 @@ class Scene(HostedScene):
         """The leader's member guards the group."""
         self.to_rejoining()
         self.fail(Requester.OTHERS)
-        self.respond(Requester.LEADER, joined(8))
+        self.respond(Requester.LEADER, join_response(8))
         self.respond(Requester.LEADER, SyncGroupResponse())
         assert self.stage is Stage.GIVING_BACK
 

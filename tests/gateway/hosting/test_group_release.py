@@ -63,7 +63,7 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
-from tests.gateway.hosting.scene_commits import outcomes, pending_action_of, stored, tokens
+from tests.gateway.hosting.scene_commits import commit_answer, outcomes, pending_action_of, tokens
 from tests.simulation.coordinator import FakeGroup
 from tests.support.hosted_scene import HostedScene, anchored, cause_of, error_of
 
@@ -119,7 +119,7 @@ class Scene(HostedScene):
         self.wait(100)
         self.step(LeaveGroupResponse())
 
-    def killed(self) -> HostedScene:
+    def restart_after_kill(self) -> HostedScene:
         """The gateway that is started after a kill of this one."""
         again = self.restart()
         again.hold(Ask, Describe)
@@ -376,7 +376,7 @@ def test_a_recalled_commit_whose_answer_is_lost_stops_later_ones(on: Scene) -> N
     on.hold(StoreCommits)
     first = on.commit(on.member_id, on.joined.generation)
     on.take(StoreCommits)
-    on.feed(stored(pending_action_of(first), LOST))
+    on.feed(commit_answer(pending_action_of(first), LOST))
     on.release(StoreCommits)
     assert cause_of(on.commit(on.member_id, on.joined.generation)) is RefusalReason.RECALLED
 
@@ -597,7 +597,7 @@ def test_the_first_member_in_the_cluster_is_a_native_one(
     on.wait(4_000)  # the heartbeat has been answered
     on.join(on.member_id)
     assert on.log_has() == ReleaseState(guard_id=ANY, is_native_due=True)
-    last = on.killed() if is_killed else on
+    last = on.restart_after_kill() if is_killed else on
     step(last, LeaveGroupResponse())
     last.wait(1_000)
     classic = last.join()
@@ -631,7 +631,7 @@ def test_a_static_member_that_left_temporarily_is_not_waited_for(*, is_killed: b
     on.native("n-1", instance_id="one")
     on.native("n-1", -2, instance_id="one")
     on.hold(Ask, Describe)
-    ordered(on)
+    request_release(on)
     last = next_process(on) if is_killed else on
     ask = last.take(Ask)
     assert isinstance(ask.message, LeaveGroupRequest)
@@ -642,7 +642,7 @@ def test_a_static_member_that_left_temporarily_is_not_waited_for(*, is_killed: b
 
 def test_silent_members_of_an_unattended_group_are_waited_for(on: Scene) -> None:
     """Another gateway has hosted it: the anchor's place is taken over."""
-    again = on.killed()
+    again = on.restart_after_kill()
     request = ReleaseRequest(is_unattended=True)
     again.feed(MoveRequested(request))
     again.wait(SESSION_MS - 1)
@@ -658,7 +658,7 @@ def test_silent_members_of_an_unattended_group_are_waited_for(on: Scene) -> None
 
 def test_an_unattended_release_does_not_take_its_own_waiting_for_a_pause(on: Scene) -> None:
     """Nothing else looks at the clock of that process, and no client waits for it."""
-    again = on.killed()
+    again = on.restart_after_kill()
     request = ReleaseRequest(is_unattended=True)
     again.feed(MoveRequested(request))
     again.feed(Paused(again.now_ms + 15_000))
@@ -672,7 +672,7 @@ def test_a_release_goes_on_when_the_last_session_ends_without_an_anchor(on: Scen
     on.coordinator.groups[on.group.group_id] = FakeGroup(
         protocol_type="consumer", protocol="range", member_id="outsider", is_synced=True
     )
-    again = on.killed()
+    again = on.restart_after_kill()
     again.wait(RECONNECT_MS - 1)
     assert not again.group.anchor.is_here
     assert again.told("group_released") == []
@@ -689,7 +689,7 @@ def next_process(before: HostedScene) -> HostedScene:
     return after
 
 
-def ordered(on: HostedScene, *, is_unattended: bool = False) -> ReleaseRequest:
+def request_release(on: HostedScene, *, is_unattended: bool = False) -> ReleaseRequest:
     """The request to release a group."""
     request = ReleaseRequest(is_unattended=is_unattended)
     on.feed(MoveRequested(request))
@@ -716,7 +716,7 @@ def situation_or_none(call: Call) -> RefusalReason | None:
 def test_a_release_takes_the_place_of_the_predecessors_anchor_first(on: Scene) -> None:
     after = next_process(on)
     after.hold(AskCoordinator)
-    request = ordered(after)
+    request = request_release(after)
     assert log_has(after) is None
     assert outcome_of(request) is None
     after.release(AskCoordinator)
@@ -734,7 +734,7 @@ def test_an_empty_group_is_released_once_the_predecessors_anchor_has_left(
     on.leave(on.member_id)
     assert on.in_cluster.member_id
     after = next_process(on)
-    request = ordered(after, is_unattended=is_unattended)
+    request = request_release(after, is_unattended=is_unattended)
     assert after.asked(JoinGroupRequest)
     assert outcome_of(request) is None
     leave(after)
@@ -793,7 +793,7 @@ def test_a_late_anchor_in_the_place_of_the_released_one_leaves_as_well(on: Scene
 def test_a_group_with_another_gateways_anchor_is_not_released(on: Scene) -> None:
     after = next_process(on)
     after.found = anchored("log-2", 0)
-    request = ordered(after)
+    request = request_release(after)
     assert request.outcome is not None
     (reason,) = request.outcome.reasons
     assert "with the state log log-2" in reason
@@ -803,7 +803,7 @@ def test_a_group_with_another_gateways_anchor_is_not_released(on: Scene) -> None
 def test_a_release_is_refused_if_the_cluster_does_not_say_who_is_in_the_group() -> None:
     on = HostedScene()
     on.found = LookupFailed("it is away")
-    request = ordered(on)
+    request = request_release(on)
     on.wait(SETTLE_MAX_MS - 1)
     assert outcome_of(request) is None
     on.wait(1)
@@ -818,7 +818,7 @@ def test_an_anchor_that_a_failover_brings_back_leaves_again(on: Scene) -> None:
     on.coordinator.groups[on.group.group_id] = before
     decision = on.group.routing.take(on.coordinator.look(on.group.group_id), on.now_ms)
     assert decision.has_anchor
-    again = ordered(on)
+    again = request_release(on)
     assert again.outcome is not None
     assert again.outcome.is_released
     assert not on.in_cluster.member_id
@@ -832,7 +832,7 @@ def test_a_setting_fences_nobody_and_the_group_is_released_as_by_an_operator(on:
     assert situation_or_none(after.beat(on.member_id, on.joined.generation)) is None
     after.wait(SESSION_MS // 2)
     assert situation_or_none(after.beat(on.member_id, on.joined.generation)) is None
-    request = ordered(after)
+    request = request_release(after)
     after.join(on.member_id)
     step(after, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     step(after, LeaveGroupResponse())
@@ -928,7 +928,7 @@ def test_a_gateway_that_was_killed_after_the_hand_over_takes_no_anchor_again(on:
     on.begin()
     on.join(on.member_id)
     assert on.log_has() == ReleaseState(guard_id=on.in_cluster.member_id)
-    again = on.killed()
+    again = on.restart_after_kill()
     again.wait(1_000)
     assert again.asked(JoinGroupRequest) == 0
     assert not again.group.anchor.is_here

@@ -24,7 +24,7 @@ MIXED = LiveMembers("consumer", ("c", "n"), native_ids=(frozenset({"n", "i"}),))
 NATIVE = LiveMembers("consumer", ("n",), native_ids=(frozenset({"n"}),))
 
 
-def forwarded(outcome: LookupOutcome, *, forward: tuple[str, ...] = ()) -> HostedScene:
+def forwarded_group(outcome: LookupOutcome, *, forward: tuple[str, ...] = ()) -> HostedScene:
     """A group of the cluster."""
     on = HostedScene(hosting_rules(forward=forward))
     on.found = outcome
@@ -34,7 +34,7 @@ def forwarded(outcome: LookupOutcome, *, forward: tuple[str, ...] = ()) -> Hoste
 @pytest.mark.parametrize("forward", [(), (GROUP,)], ids=["occupied", "configured"])
 def test_no_further_consumer_switches_in_the_cluster(forward: tuple[str, ...]) -> None:
     """The consumer learns why, and the cluster does not see its join. The log has a line."""
-    on = forwarded(MIXED, forward=forward)
+    on = forwarded_group(MIXED, forward=forward)
     refused = on.native("m", overrides=HELD)
     assert error_of(refused) is ErrorCode.GROUP_ID_NOT_FOUND
     assert "holds the migration of this group at 1 member " in getattr(refused.answer, "reason", "")
@@ -44,19 +44,19 @@ def test_no_further_consumer_switches_in_the_cluster(forward: tuple[str, ...]) -
 @pytest.mark.parametrize("member_id", ["n", "i"])
 def test_a_native_member_of_the_cluster_may_restart(member_id: str) -> None:
     """The gateway recognises it by its member id, or by its instance id."""
-    assert isinstance(forwarded(MIXED).native(member_id, overrides=HELD).answer, Forwarded)
+    assert isinstance(forwarded_group(MIXED).native(member_id, overrides=HELD).answer, Forwarded)
 
 
 @pytest.mark.parametrize("outcome", [NATIVE, NoMembers()])
 def test_a_group_without_classic_members_is_free(outcome: LookupOutcome) -> None:
     """Its migration is over, or has not begun."""
-    on = forwarded(outcome, forward=(GROUP,))
+    on = forwarded_group(outcome, forward=(GROUP,))
     assert isinstance(on.native("m", overrides=HELD).answer, Forwarded)
 
 
 def test_classic_consumers_come_and_go_while_the_cluster_is_held() -> None:
     """Nobody looks at the cluster for the hold."""
-    on = forwarded(DIRECT, forward=(GROUP,))
+    on = forwarded_group(DIRECT, forward=(GROUP,))
     assert isinstance(on.join("c", overrides=HELD).answer, Forwarded)
     assert isinstance(on.beat("c", 3, overrides=HELD).answer, Forwarded)
     assert on.count(Look) == 0
@@ -74,7 +74,7 @@ def test_a_group_may_hold_by_its_name_until_it_is_allowed() -> None:
 
 def test_without_a_hold_the_cluster_is_not_asked() -> None:
     """A group that is forwarded by its name costs no look."""
-    on = forwarded(DIRECT, forward=(GROUP,))
+    on = forwarded_group(DIRECT, forward=(GROUP,))
     assert isinstance(on.native("m").answer, Forwarded)
     assert on.count(Look) == 0
 
@@ -90,13 +90,13 @@ def test_a_join_waits_while_nobody_can_tell(
     overrides: dict[str, int] | None, outcome: LookupOutcome, cause: RefusalReason
 ) -> None:
     """The client tries again: whether a hold is in force, or who is in the group, is unknown."""
-    on = forwarded(outcome, forward=(GROUP,))
+    on = forwarded_group(outcome, forward=(GROUP,))
     assert cause_of(on.native("m", overrides=overrides)) is cause
 
 
 def test_a_join_waits_for_an_adoption_that_has_only_begun() -> None:
     """The look of that moment is the adoption's. Without a hold the cluster answers."""
-    on = forwarded(DIRECT)
+    on = forwarded_group(DIRECT)
     on.hold(Describe)
     on.feed(MoveRequested(AdoptRequest()))
     assert cause_of(on.native("m", overrides=HELD)) is RefusalReason.MOVING

@@ -245,13 +245,13 @@ def test_happenings_precede_requests(scene: HostedScene) -> None:
     order: list[str] = []
     decide = GroupEngine.handle
 
-    def noted(engine: GroupEngine, event: Event, **how: Any) -> Any:
+    def record_event(engine: GroupEngine, event: Event, **how: Any) -> Any:
         order.append(type(event).__name__)
         return decide(engine, event, **how)
 
     slow = scene.native("slow")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(GroupEngine, "handle", noted)
+        patched.setattr(GroupEngine, "handle", record_event)
         scene.native("first", 2)
         scene.feed(EngineEvent(OffsetCommitEnded(commit=77)))
         scene.release(Write)
@@ -274,11 +274,11 @@ def test_requests_precede_a_due_deadline_for_a_limited_number(
     order: list[str] = []
     decide = GroupEngine.handle
 
-    def noted(engine: GroupEngine, event: Event, **how: Any) -> Any:
+    def record_event(engine: GroupEngine, event: Event, **how: Any) -> Any:
         order.append(type(event).__name__)
         return decide(engine, event, **how)
 
-    monkeypatch.setattr(GroupEngine, "handle", noted)
+    monkeypatch.setattr(GroupEngine, "handle", record_event)
     scene.release(Write)
     assert 0 < order.index("TimePassed") <= BEFORE_A_DEADLINE_MAX + 1
     assert {error_of(beat) for beat in beats} == {ErrorCode.NONE}
@@ -300,11 +300,11 @@ def test_a_postponed_happening_is_not_lost(
     seen: list[Event] = []
     handle = GroupEngine.handle
 
-    def noted(engine: GroupEngine, event: Event, **how: Any) -> Any:
+    def record_event(engine: GroupEngine, event: Event, **how: Any) -> Any:
         seen.append(event)
         return handle(engine, event, **how)
 
-    monkeypatch.setattr(GroupEngine, "handle", noted)
+    monkeypatch.setattr(GroupEngine, "handle", record_event)
     scene.wait(POSTPONED_MS - 1)
     assert OffsetCommitEnded(commit=77) not in seen
     scene.wait(1)

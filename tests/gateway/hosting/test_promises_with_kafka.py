@@ -313,7 +313,7 @@ async def test_an_admin_can_reset_and_delete_an_empty_group_after_a_restart(
 # -- the lost anchor -----------------------------------------------------------------------------
 
 
-def given(reply: object) -> set[int]:
+def granted_numbers(reply: object) -> set[int]:
     """The partitions in a heartbeat's answer."""
     assignment = getattr(reply, "assignment", None)
     topics = assignment.topic_partitions if assignment else ()
@@ -359,7 +359,7 @@ async def test_a_direct_member_that_has_left_unseen_has_had_the_group(
         gone = await client.native("n", joined.member_epoch)
         assert gone.error_code == ErrorCode.UNKNOWN_MEMBER_ID
         assert (await direct.committed())[0] == 7
-        assert given(await client.native("n")) == set(range(PARTITIONS))
+        assert granted_numbers(await client.native("n")) == set(range(PARTITIONS))
 
 
 async def test_a_quiet_group_notices_a_removed_anchor(kafka: KafkaCluster) -> None:
@@ -386,7 +386,7 @@ async def test_no_partition_has_two_owners_while_a_direct_member_is_inside(
         group_client(gateway.address, group) as late,
     ):
         joined = await client.native("n")
-        assert given(joined) == set(range(PARTITIONS))
+        assert granted_numbers(joined) == set(range(PARTITIONS))
         await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
         await remove_anchor(direct)
         intruder = await direct.enter()
@@ -406,7 +406,7 @@ async def test_no_partition_has_two_owners_while_a_direct_member_is_inside(
         assert (await direct.beat(intruder)).error_code == 0
         assert (await direct.committed())[0] == 7
         await direct.leave(intruder.member_id)
-        assert given(await late.native("m")) == set(range(PARTITIONS))
+        assert granted_numbers(await late.native("m")) == set(range(PARTITIONS))
 
 
 @pytest.mark.parametrize("intruder", ["classic", "newest"])
@@ -424,7 +424,7 @@ async def test_no_partition_is_granted_once_a_direct_member_is_inside(
     ):
         joined = await first.native("n")
         late = await second.native("m")
-        assert (len(given(joined)), len(given(late))) == (PARTITIONS, 0)
+        assert (len(granted_numbers(joined)), len(granted_numbers(late))) == (PARTITIONS, 0)
         topic_id = await first.topic_id()
         await first.native("n", joined.member_epoch)  # is told to give partitions up
         await first.native("n", joined.member_epoch, owned={topic_id: (0,)})
@@ -433,7 +433,7 @@ async def test_no_partition_is_granted_once_a_direct_member_is_inside(
             if intruder == "classic" or not kafka.has_new_protocol:
                 await direct.enter()
             else:
-                assert given(await direct.native("i")) == set(range(PARTITIONS))
+                assert granted_numbers(await direct.native("i")) == set(range(PARTITIONS))
             refused = await second.native("m", late.member_epoch)
             assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         (error,) = [line for line in lines if line["log_level"] == "error"]
@@ -462,7 +462,7 @@ async def test_no_partition_is_granted_while_the_anchor_is_lost(kafka: KafkaClus
         refused = await first.commit({0: 1}, member_id="stranger", epoch=1)
         assert refused == {0: ErrorCode.UNKNOWN_MEMBER_ID}, "the engine's own refusal passes"
         assert (await direct.described()).members == ()
-        assert given(await second.native("m", late.member_epoch))
+        assert granted_numbers(await second.native("m", late.member_epoch))
         await anchor_in(direct)
 
 

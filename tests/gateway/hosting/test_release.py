@@ -43,7 +43,7 @@ IDS = AnchorIds(member_id="anchor-1", generation=5)
 JOINED = JoinGroupResponse(generation_id=6, protocol_name=JOIN_METADATA.protocol)
 
 
-def left(code: ErrorCode) -> LeaveGroupResponse:
+def leave_answer(code: ErrorCode) -> LeaveGroupResponse:
     """The anchor is not in the group any more."""
     member = MemberResponse(
         member_id=IDS.member_id, group_instance_id=IDS.instance_id, error_code=code
@@ -51,7 +51,7 @@ def left(code: ErrorCode) -> LeaveGroupResponse:
     return LeaveGroupResponse(members=(member,))
 
 
-LEFT, GONE = left(ErrorCode.NONE), left(ErrorCode.UNKNOWN_MEMBER_ID)
+LEFT, GONE = leave_answer(ErrorCode.NONE), leave_answer(ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 class Script:
@@ -105,7 +105,7 @@ class Script:
         assert not self.machine.is_ready(commits=1)
         return len(self.machine.recall.holders)
 
-    def stored(self) -> ReleaseState:
+    def store(self) -> ReleaseState:
         """The log has what it was asked to store."""
         (effect,) = self.todo
         self.todo.clear()
@@ -114,7 +114,7 @@ class Script:
         self.advance()
         return effect.release
 
-    def asked(self) -> type[Any]:
+    def next_request(self) -> type[Any]:
         (effect,) = self.todo
         if isinstance(effect, Describe):
             return Describe
@@ -122,12 +122,12 @@ class Script:
         return type(effect.message)
 
     def answer(self, answer: Any) -> None:
-        assert self.asked()
+        assert self.next_request()
         self.machine.on_done(self._end_step(), answer, self.now_ms)
         self.advance()
 
     def fail(self) -> None:
-        assert self.asked()
+        assert self.next_request()
         self.machine.on_failed(self._end_step(), "it is gone", self.now_ms)
         self.advance()
 
@@ -155,7 +155,7 @@ class Script:
         """Both members come back."""
         self.give_up(A, B)
         self.hand_over(IDS)
-        self.stored()
+        self.store()
         self.answer(JOINED)
         self.answer(SyncGroupResponse())
 
@@ -173,19 +173,19 @@ def test_the_way_of_a_release(on: Script) -> None:
     on.give_up(B)
     assert not on.holders
     on.hand_over(IDS)
-    assert on.stored() == ReleaseState(guard_id=IDS.member_id)
-    assert on.asked() is JoinGroupRequest
+    assert on.store() == ReleaseState(guard_id=IDS.member_id)
+    assert on.next_request() is JoinGroupRequest
     on.answer(JOINED)
-    assert on.asked() is SyncGroupRequest
+    assert on.next_request() is SyncGroupRequest
     assert on.is_recalling
     on.answer(SyncGroupResponse())
     assert (on.stage, on.situation) == (Stage.GATHERING, GroupSituation.OPENED)
     on.describe(IDS.member_id, "x")
     on.wait(LOOK_AGAIN_MS)
     on.describe(IDS.member_id, "x", "y")
-    assert on.asked() is LeaveGroupRequest
+    assert on.next_request() is LeaveGroupRequest
     on.answer(LEFT)
-    assert on.stored() == ReleaseState()
+    assert on.store() == ReleaseState()
     assert on.machine.is_over
     assert on.machine.unowned_ms == LOOK_AGAIN_MS
 
@@ -217,7 +217,7 @@ def test_the_anchor_leaves_though_not_all_have_come_back(on: Script) -> None:
     on.wait(GATHER_MAX_MS)
     on.describe(IDS.member_id, "x")
     on.wait(LOOK_AGAIN_MS)
-    assert on.asked() is LeaveGroupRequest
+    assert on.next_request() is LeaveGroupRequest
 
 
 def test_it_opens_with_a_shorter_session_and_waits_no_longer_than_that(on: Script) -> None:
@@ -225,7 +225,7 @@ def test_it_opens_with_a_shorter_session_and_waits_no_longer_than_that(on: Scrip
     on.give_up(A, still_owns=True)
     on.give_up(B)
     on.hand_over(IDS)
-    on.stored()
+    on.store()
     for _ in SESSION_TIMEOUTS_MS[1:]:
         on.answer(JoinGroupResponse(error_code=ErrorCode.INVALID_SESSION_TIMEOUT))
     on.answer(JOINED)
@@ -240,14 +240,14 @@ def test_it_waits_for_a_member_that_still_owns_partitions(on: Script) -> None:
     on.give_up(A, still_owns=True)
     on.give_up(B)
     on.hand_over(IDS)
-    on.stored()
+    on.store()
     on.answer(JOINED)
     on.answer(SyncGroupResponse())
     on.describe(IDS.member_id, "x", "y", "z")
     on.wait(GATHER_MAX_MS)
-    assert on.asked() is Describe
+    assert on.next_request() is Describe
     on.describe(IDS.member_id, "x", "y", "z", client_id=MEMBERS[0].client_id)
-    assert on.asked() is LeaveGroupRequest
+    assert on.next_request() is LeaveGroupRequest
 
 
 @pytest.mark.parametrize("comes", [True, False])
@@ -258,7 +258,7 @@ def test_native_members_wait_for_the_round_of_a_member_that_still_owns_partition
     on.give_up(A, still_owns=True)
     on.give_up(B)
     on.hand_over(IDS)
-    on.stored()
+    on.store()
     on.answer(JOINED)
     on.answer(SyncGroupResponse())
     on.describe(IDS.member_id, "x", "y", client_id=MEMBERS[0].client_id)
@@ -271,7 +271,7 @@ def test_native_members_wait_for_the_round_of_a_member_that_still_owns_partition
         assert on.situation is GroupSituation.LET_GO
     else:
         on.wait(GATHER_MAX_MS)
-    assert on.stored() == ReleaseState()
+    assert on.store() == ReleaseState()
 
 
 def test_the_wait_for_a_round_ends_before_the_wait_for_a_native_member(on: Script) -> None:
@@ -281,7 +281,7 @@ def test_the_wait_for_a_round_ends_before_the_wait_for_a_native_member(on: Scrip
     on.give_up(B)
     on.machine.is_native_due = True
     on.hand_over(IDS)
-    on.stored()
+    on.store()
     on.answer(JOINED)
     on.answer(SyncGroupResponse())
     on.describe(IDS.member_id, "x", "y", client_id=MEMBERS[0].client_id)
@@ -300,10 +300,10 @@ def described_as(state: str) -> DescribedGroup:
 def test_it_waits_for_nobody_who_has_left(on: Script) -> None:
     on.give_up(A, B, comes_back=False)
     on.hand_over(IDS)
-    on.stored()
+    on.store()
     on.answer(JOINED)
     on.answer(SyncGroupResponse())
-    assert on.asked() is LeaveGroupRequest
+    assert on.next_request() is LeaveGroupRequest
 
 
 @pytest.mark.parametrize("answer", [GONE, LEFT], ids=["gone", "left"])
@@ -312,7 +312,7 @@ def test_a_killed_gateway_has_the_anchor_leave_first(answer: LeaveGroupResponse)
     on = Script(ReleaseState(guard_id=IDS.member_id))
     assert on.is_recalling
     on.answer(answer)
-    assert on.stored() == ReleaseState()
+    assert on.store() == ReleaseState()
 
 
 def test_a_lost_answer_to_the_leave_is_asked_again(on: Script) -> None:
@@ -322,7 +322,7 @@ def test_a_lost_answer_to_the_leave_is_asked_again(on: Script) -> None:
     assert on.todo == []
     on.wait(BACKOFF_MS)
     on.answer(GONE)
-    assert on.stored() == ReleaseState()
+    assert on.store() == ReleaseState()
 
 
 @pytest.mark.parametrize("at", [JoinGroupRequest, SyncGroupRequest])
@@ -331,7 +331,7 @@ def test_a_group_that_cannot_be_opened_is_left(on: Script, at: type[Any], how: s
     """Joins wait until the anchor has left, because its private protocol would refuse them."""
     on.give_up(A, B)
     on.hand_over(IDS)
-    on.stored()
+    on.store()
     if at is SyncGroupRequest:
         on.answer(JOINED)
     if how == "lost":
@@ -341,7 +341,7 @@ def test_a_group_that_cannot_be_opened_is_left(on: Script, at: type[Any], how: s
         on.answer(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     else:
         on.answer(JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-    assert on.asked() is LeaveGroupRequest
+    assert on.next_request() is LeaveGroupRequest
     assert on.is_recalling
     on.answer(LEFT)
     assert not on.is_recalling
@@ -352,7 +352,7 @@ def test_with_a_native_member_the_anchor_leaves_without_opening() -> None:
     on = Script(MIXED)
     on.give_up(A, B)
     on.hand_over(IDS)
-    on.stored()
+    on.store()
     assert on.stage is Stage.LEAVING
     assert on.is_recalling
     on.answer(LEFT)
@@ -372,7 +372,7 @@ def test_a_native_member_that_does_not_rejoin_in_time_is_due_if_it_is_heard(
     on.wait(1)
     assert not on.holders
     on.hand_over(IDS)
-    assert on.stored() == ReleaseState(guard_id=IDS.member_id, is_native_due=is_heard)
+    assert on.store() == ReleaseState(guard_id=IDS.member_id, is_native_due=is_heard)
 
 
 @pytest.mark.parametrize("joins", [True, False])
@@ -388,7 +388,7 @@ def test_the_conclusion_waits_for_a_native_member(*, joins: bool) -> None:
         on.wait(NATIVE_FIRST_MAX_MS - 1)
         assert on.todo == []
         on.wait(1)
-    assert on.stored() == ReleaseState()
+    assert on.store() == ReleaseState()
     assert on.machine.is_over
 
 
@@ -397,14 +397,14 @@ def test_no_native_member_is_due_where_somebody_else_is() -> None:
     on.give_up(A, B)
     assert on.machine.recall.is_native_due
     on.hand_over(None)
-    assert on.stored() == ReleaseState()
+    assert on.store() == ReleaseState()
 
 
 def test_a_group_that_somebody_else_has_is_released_as_it_is(on: Script) -> None:
     on.give_up(A, B)
     on.hand_over(None)
     assert on.is_recalling
-    assert on.stored() == ReleaseState()
+    assert on.store() == ReleaseState()
     assert on.machine.is_over
 
 
@@ -415,4 +415,4 @@ def test_the_log_is_asked_again_after_a_failure(on: Script) -> None:
     on.advance()
     assert on.todo == []
     on.wait(BACKOFF_MS)
-    assert on.stored() == ReleaseState(guard_id=IDS.member_id)
+    assert on.store() == ReleaseState(guard_id=IDS.member_id)

@@ -199,7 +199,7 @@ async def test_a_share_group_of_the_same_name_is_the_clusters(kafka: KafkaCluste
             partial(trio.run_process, command, capture_stdout=True, capture_stderr=True)
         )
 
-        async def listed() -> ListGroupsResponse:
+        async def list_groups() -> ListGroupsResponse:
             answer: ListGroupsResponse = await client.connection.ask(ListGroupsRequest())
             return answer
 
@@ -207,7 +207,7 @@ async def test_a_share_group_of_the_same_name_is_the_clusters(kafka: KafkaCluste
             states = {listing.group_id: listing.group_state for listing in answer.groups}
             return states.get(group) == "Stable"
 
-        answer = await until_answered(listed, has_members)
+        answer = await until_answered(list_groups, has_members)
         assert [listing.group_type for listing in answer.groups if listing.group_id == group] == [
             "share"
         ]

@@ -41,10 +41,10 @@ def classic_group(size: int) -> tuple[HostedScene, list[Member]]:
     """A Stable classic group."""
     scene = _scene(size)
     firsts = [scene.join(session_timeout_ms=SESSION_MS) for _ in range(size)]
-    ids = [_joined(call.answer).member_id for call in firsts]
+    ids = [_join_reply(call.answer).member_id for call in firsts]
     calls = [scene.join(id_, session_timeout_ms=SESSION_MS) for id_ in ids]
     scene.wait_until(lambda: all(call.answer for call in calls))
-    replies = [_joined(call.answer) for call in calls]
+    replies = [_join_reply(call.answer) for call in calls]
     (generation,) = {reply.generation for reply in replies}
     shares = {id_: {"foo": [number]} for number, id_ in enumerate(ids)}
     leader = replies[0].leader
@@ -81,7 +81,7 @@ def _scene(size: int) -> HostedScene:
     return scene
 
 
-def _joined(answer: object) -> JoinGroupReply:
+def _join_reply(answer: object) -> JoinGroupReply:
     assert isinstance(answer, JoinGroupReply), answer
     return answer
 
@@ -115,7 +115,7 @@ def fetch(scene: HostedScene, _member: Member) -> None:
 
 def join(scene: HostedScene, _member: Member) -> None:
     """Both JoinGroups of a new member, while the group rebalances."""
-    first = _joined(scene.join(session_timeout_ms=SESSION_MS).answer)
+    first = _join_reply(scene.join(session_timeout_ms=SESSION_MS).answer)
     second = scene.join(first.member_id, session_timeout_ms=SESSION_MS)
     assert second.stage is Stage.DECIDING
 
@@ -191,7 +191,7 @@ def test_a_look_does_not_admit_again_who_waits_for_the_anchor() -> None:
     def cost_among(size: int) -> int:
         scene = _scene(size)
         scene.hold(AskCoordinator)
-        ids = [_joined(scene.join(session_timeout_ms=SESSION_MS).answer) for _ in range(size)]
+        ids = [_join_reply(scene.join(session_timeout_ms=SESSION_MS).answer) for _ in range(size)]
         calls = [scene.join(member.member_id, session_timeout_ms=SESSION_MS) for member in ids]
         assert {call.stage for call in calls} == {Stage.ADMITTING}
         return cost_of(lambda: scene.join(session_timeout_ms=SESSION_MS)).steps

@@ -39,13 +39,13 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest
 from tests.gateway.hosting.scene_commits import (
     OK,
+    commit_answer,
     ids_of,
     in_flight,
     member_commit,
     outcomes,
     pending_action_of,
     phases,
-    stored,
     tokens,
 )
 from tests.simulation.coordinator import FakeGroup
@@ -159,7 +159,7 @@ def test_a_commit_waits_for_the_anchor_for_a_limited_time(on: HostedScene) -> No
     on.coordinator_failure = "nobody answers"
     on.hold(StoreCommits)
     member_commit(on)
-    on.feed(stored(on.take(StoreCommits), LOST))
+    on.feed(commit_answer(on.take(StoreCommits), LOST))
     call = on.commit("n", 2, {"foo": [1]})
     assert on.count(ProbeBroker) == 1
     on.wait(MEMBER_WAIT_MS - 1)
@@ -179,7 +179,7 @@ def test_a_commit_does_not_wait_for_the_anchor_if_its_broker_is_away(on: HostedS
     on.in_cluster.remove_member()
     on.hold(AskCoordinator, StoreCommits)
     first = member_commit(on)
-    on.feed(stored(on.take(StoreCommits), DISPLACED))
+    on.feed(commit_answer(on.take(StoreCommits), DISPLACED))
     assert [outcome.is_away for outcome in outcomes(first)] == [True]
     assert phases(first) == [CommitPhase.ENDED]
     assert in_flight(on) == set()
@@ -213,7 +213,7 @@ def test_no_error_about_the_anchor_reaches_a_client(on: HostedScene, code: Error
     """The anchor is repaired, and the commit is sent again."""
     on.hold(StoreCommits)
     call = member_commit(on)
-    on.feed(stored(on.take(StoreCommits), frozenset({int(code)})))
+    on.feed(commit_answer(on.take(StoreCommits), frozenset({int(code)})))
     assert call.answer is None
     assert phases(call) == [CommitPhase.SENT]
     on.release(StoreCommits)
@@ -232,7 +232,7 @@ def test_a_members_commit_uses_the_anchor_even_if_its_group_is_empty_by_now() ->
     assert not on.group.is_live
     assert not on.group.anchor.is_here
     on.release(StoreCommits)
-    on.feed(stored(asked, DISPLACED))
+    on.feed(commit_answer(asked, DISPLACED))
     assert on.sent == [(tokens(call)[0], ids_of(on))]
     assert ids_of(on) is not None
 
@@ -248,7 +248,7 @@ def test_no_commit_is_sent_again_after_another_member_had_the_group(on: HostedSc
     on.wait(10_000)
     on.in_cluster.remove_member()
     on.release(StoreCommits)
-    on.feed(stored(asked, DISPLACED))
+    on.feed(commit_answer(asked, DISPLACED))
     assert on.sent == []
     assert outcomes(call)[0].refused == Refused(RefusalReason.NOT_ANCHORED, on.group.anchor.reason)
     assert in_flight(on) == set()
@@ -283,7 +283,7 @@ def test_other_errors_of_the_cluster_reach_the_client(on: HostedScene) -> None:
     """Such errors are about the client's offsets. The anchor stays as it is."""
     on.hold(StoreCommits)
     call = member_commit(on)
-    on.feed(stored(on.take(StoreCommits), frozenset({12})))
+    on.feed(commit_answer(on.take(StoreCommits), frozenset({12})))
     assert outcomes(call)[0] == Outcome(decision=outcomes(call)[0].decision)
     assert on.group.anchor.phase is AnchorPhase.STABLE
 
@@ -293,7 +293,7 @@ def test_a_moved_coordinator_is_looked_up_for_the_anchor(on: HostedScene) -> Non
     on.hold(StoreCommits)
     call = member_commit(on)
     code = frozenset({int(ErrorCode.NOT_COORDINATOR)})
-    on.feed(stored(on.take(StoreCommits), code))
+    on.feed(commit_answer(on.take(StoreCommits), code))
     assert call.answer
     last = [effect for effect in on.done if isinstance(effect, AskCoordinator)][-1]
     assert last.looks_up
@@ -306,7 +306,7 @@ def lost_commit(on: HostedScene, *, of: Mapping[str, tuple[int, ...]] = ALL) -> 
     """A commit of the member that the cluster may still store."""
     on.hold(StoreCommits)
     call = on.commit("n", 2, of)
-    on.feed(stored(on.take(StoreCommits), LOST))
+    on.feed(commit_answer(on.take(StoreCommits), LOST))
     on.release(StoreCommits)
     return call
 
@@ -355,7 +355,7 @@ def test_a_stray_commit_without_a_member_ends_once_an_anchor_has_joined() -> Non
     on = HostedScene(linger_ms=1_000)
     on.hold(StoreCommits)
     call = on.commit()
-    on.feed(stored(on.take(StoreCommits), LOST))
+    on.feed(commit_answer(on.take(StoreCommits), LOST))
     assert phases(call) == [CommitPhase.ENDED]
     assert on.in_cluster.joins == 1
     on.wait(10_000)
@@ -368,7 +368,7 @@ def test_a_timer_ends_a_stray_commit_where_no_anchor_can() -> None:
     on = HostedScene(can_anchor=False, config=GroupConfig())
     on.hold(StoreCommits)
     call = on.commit()
-    on.feed(stored(on.take(StoreCommits), LOST))
+    on.feed(commit_answer(on.take(StoreCommits), LOST))
     assert in_flight(on) == set(tokens(call))
     on.wait(10_000)
     assert in_flight(on) == set()
@@ -421,7 +421,7 @@ def test_a_commit_of_a_client_that_goes_while_it_waits_for_the_anchor_ends(
     on.hold(StoreCommits)
     call = member_commit(on)
     on.coordinator_failure = "nobody answers"
-    on.feed(stored(on.take(StoreCommits), DISPLACED))
+    on.feed(commit_answer(on.take(StoreCommits), DISPLACED))
     assert phases(call) == [CommitPhase.ACCEPTED]
     on.gone(call)
     assert phases(call) == [CommitPhase.ENDED]
@@ -498,7 +498,7 @@ def test_no_commit_is_forgotten_after_a_bug(on: HostedScene) -> None:
     on.hold(StoreCommits, AskCoordinator)
     sent, waiting = member_commit(on), on.commit("m", other.member_epoch)
     on.take(StoreCommits)
-    on.feed(stored(on.take(StoreCommits), DISPLACED))
+    on.feed(commit_answer(on.take(StoreCommits), DISPLACED))
     assert phases(sent) + phases(waiting) == [CommitPhase.SENT, CommitPhase.ACCEPTED]
     start_again(on)
     assert isinstance(sent.answer, Unanswerable)
@@ -571,7 +571,7 @@ def test_the_outcome_of_a_commit_that_was_not_sent_is_away() -> None:
     on = HostedScene()
     on.hold(StoreCommits)
     call = on.commit()
-    on.feed(stored(on.take(StoreCommits), AWAY))
+    on.feed(commit_answer(on.take(StoreCommits), AWAY))
     assert outcomes(call)[0].is_away
     assert OffsetCommitEnded(commit=tokens(call)[0]) not in on.group.engine._happened
 

@@ -29,7 +29,7 @@ from kafka_codecs.heartbeat import HeartbeatResponse
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse, MemberResponse
 from kafka_codecs.sync_group import SyncGroupResponse
-from tests.gateway.hosting.adoption_script import joined
+from tests.gateway.hosting.adoption_script import join_response
 from tests.support.adoption import GROUP, JOIN_METADATA, NOW_MS
 
 SESSIONS_MS = (60_000, 30_000)
@@ -69,7 +69,7 @@ class Stage:
     def enter(self) -> In:
         """Join and sync."""
         self.join("m-1")
-        self.answer(joined(8, member_id="m-1"))
+        self.answer(join_response(8, member_id="m-1"))
         self.member.sync({"m-1": NOTHING}, self.now_ms)
         self.answer(SyncGroupResponse())
         assert isinstance(self.stage, In)
@@ -104,7 +104,7 @@ def test_it_offers_the_private_protocol_first_and_no_readable_subscription(on: S
 def test_a_dynamic_member_names_no_instance() -> None:
     on = Stage(is_static=False)
     assert on.join("m-1").group_instance_id is None
-    on.answer(joined(8, member_id="m-1"))
+    on.answer(join_response(8, member_id="m-1"))
     assert on.member.sync({}, on.now_ms).group_instance_id is None
     on.answer(SyncGroupResponse())
     assert on.member.ids == AnchorIds(member_id="m-1", generation=8, instance_id="")
@@ -113,7 +113,7 @@ def test_a_dynamic_member_names_no_instance() -> None:
 
 def test_a_round_knows_its_other_members(on: Stage) -> None:
     on.join("m-1")
-    on.answer(joined(8, "m-1", "o-1", member_id="m-1"))
+    on.answer(join_response(8, "m-1", "o-1", member_id="m-1"))
     assert (on.stage.leads, on.stage.others, on.stage.is_alone) == (True, ["o-1"], False)
     sync = on.member.sync(dict.fromkeys(on.stage.others, NOTHING), on.now_ms)
     assert [(assignment.member_id, assignment.assignment) for assignment in sync.assignments] == [
@@ -125,7 +125,7 @@ def test_a_round_knows_its_other_members(on: Stage) -> None:
 
 def test_a_follower_leads_nothing(on: Stage) -> None:
     on.join("m-1")
-    on.answer(joined(8, member_id="m-1", leader="o-1"))
+    on.answer(join_response(8, member_id="m-1", leader="o-1"))
     assert (on.stage.leads, on.stage.is_alone) == (False, False)
 
 
@@ -141,11 +141,11 @@ def test_a_place_that_was_taken_is_followed_by_a_generation(
 ) -> None:
     """An old broker does not store a bare replacement."""
     on.join()
-    again = on.answer(joined(8, member_id="m-2", **changes))
+    again = on.answer(join_response(8, member_id="m-2", **changes))
     assert isinstance(again, JoinGroupRequest)
     assert again.member_id == "m-2"
     assert on.member.joins == 2
-    on.answer(joined(9, member_id="m-2"))
+    on.answer(join_response(9, member_id="m-2"))
     assert on.stage.since == 8
 
 
@@ -241,7 +241,7 @@ def test_an_unusable_answer_costs_the_place_only_after_the_session(
 def test_a_refused_sync_is_followed_by_a_pause(on: Stage) -> None:
     """A coordinator whose rounds end before they are complete would be asked without end."""
     on.join("m-1")
-    on.answer(joined(8, member_id="m-1"))
+    on.answer(join_response(8, member_id="m-1"))
     on.member.sync({"m-1": NOTHING}, on.now_ms)
     on.answer(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     assert on.member.next_ms() == on.now_ms + FIRST_BACKOFF_MS

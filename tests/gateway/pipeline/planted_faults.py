@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.gateway.pipeline.stories import played
+from tests.gateway.pipeline.stories import play_story
 
 SOUND = """- group sound
 0 start
@@ -47,6 +47,6 @@ def plant(folder: Path) -> None:
     """Write a file with a sound group, one with faulty groups, and one of garbage."""
     folder.mkdir()
     for name, stories in (("sound", (SOUND,)), ("planted", (FAULTY, LOST))):
-        lines = [line for story in stories for line in played(story).lines]
+        lines = [line for story in stories for line in play_story(story).lines]
         (folder / name).write_text("".join(f"{line}\n" for line in lines))
     (folder / "garbage").write_bytes(bytes(range(256)) * 20)

@@ -140,12 +140,14 @@ class Story:
         self._of_process(gateway, at_ms, "group_forwarded", {"reason": "it was released"})
 
     def _load(self, gateway: Gateway, at_ms: int, *members: str) -> None:
-        self._loaded(gateway, at_ms, "group_loaded", members)
+        self._load_snapshots(gateway, at_ms, "group_loaded", members)
 
     def _cluster(self, gateway: Gateway, at_ms: int, *members: str) -> None:
-        self._loaded(gateway, at_ms, "cluster_members_seen", members)
+        self._load_snapshots(gateway, at_ms, "cluster_members_seen", members)
 
-    def _loaded(self, gateway: Gateway, at_ms: int, event: str, members: Sequence[str]) -> None:
+    def _load_snapshots(
+        self, gateway: Gateway, at_ms: int, event: str, members: Sequence[str]
+    ) -> None:
         snapshots = []
         for member in members:
             member_id, _, partitions = member.partition(":")
@@ -380,7 +382,7 @@ def _partitions(places: Sequence[str]) -> dict[str, list[int]]:
     return partitions
 
 
-def played(text: str) -> Story:
+def play_story(text: str) -> Story:
     """The story that these sentences tell."""
     story = Story()
     for sentence in text.splitlines():
@@ -392,7 +394,7 @@ def played(text: str) -> Story:
 
 def outcome(text: str) -> str:
     """What the pipeline says of a story."""
-    story = played(text)
+    story = play_story(text)
     made, summary = Tables(), Summary()
     for tables in fold_lines(
         SourceLine("file", f"line {number}", line) for number, line in enumerate(story.lines, 1)
@@ -403,11 +405,11 @@ def outcome(text: str) -> str:
     lines = list(judge(summary).lines)
     for table, *names in story.shows:
         lines.append(f"{table}:")
-        lines += sorted(_shown(row, names) for row in getattr(made, table))
+        lines += sorted(_format_row(row, names) for row in getattr(made, table))
     return "".join(f"{line}\n" for line in lines)
 
 
-def _shown(row: Any, names: Sequence[str]) -> str:
+def _format_row(row: Any, names: Sequence[str]) -> str:
     values = []
     for name in names:
         value = getattr(row, name)

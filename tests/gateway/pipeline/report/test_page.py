@@ -13,7 +13,7 @@ from gateway.pipeline.report.verdict import judge
 from gateway.readable import visible
 from tests.gateway.pipeline.fold.test_stories import FOLDER
 from tests.gateway.pipeline.report.html_pages import Page
-from tests.gateway.pipeline.stories import played
+from tests.gateway.pipeline.stories import play_story
 from tests.support.event_writer import START_MS
 from tests.support.folded_lines import folded, summary_of
 
@@ -39,7 +39,7 @@ def report(name: str = "orders", reason: str = "too old") -> Report:
     """A report on one group with a fault of two kinds."""
     text = STORY.replace("MEMBER", "a").replace("READY", READY)
     lines = []
-    for line in played(text).lines:
+    for line in play_story(text).lines:
         quoted = [str(part.encode("unicode_escape"), "ascii") for part in (name, reason)]
         quoted = [part.replace('"', '\\"').replace("\\x", "\\u00") for part in quoted]
         lines.append(line.replace("orders", quoted[0]).replace("REASON", quoted[1]))
@@ -111,7 +111,7 @@ def test_the_page_is_self_contained(made: Report) -> None:
     assert "\x00" not in source
     (policy,) = (
         element
-        for element in parsed.named("meta")
+        for element in parsed.elements_named("meta")
         if element.attributes.get("http-equiv") == "Content-Security-Policy"
     )
     assert policy.attributes["content"] == "default-src 'none'; style-src 'unsafe-inline'"
@@ -131,7 +131,7 @@ def test_the_same_report_gives_the_same_page() -> None:
 
 def test_the_verdict_comes_first() -> None:
     parsed = Page(page(report()))
-    section = parsed.named("section", "verdict")[0]
+    section = parsed.elements_named("section", "verdict")[0]
     assert section.attributes["class"] == "verdict bad"
     assert parsed.text.index("NOT SAFE") < parsed.text.index("Who can go next")
 
@@ -150,7 +150,7 @@ def test_the_page_names_the_groups_that_can_go_next() -> None:
 def test_no_group_is_called_safe_whose_lines_may_be_missing(*, has_end: bool) -> None:
     """A log without an end is about no group, and may lack lines of any."""
     text = (FOLDER / "clean_handover.txt").read_text().partition("show")[0]
-    lines = played(text if has_end else text.replace("9 stop\n", "")).lines
+    lines = play_story(text if has_end else text.replace("9 stop\n", "")).lines
     summary = summary_of(*lines, top=5)
     groups = tuple(story(group, (), ()) for group in summary.worst)
     report_ = Report(verdict=judge(summary), summary=summary, run=run("x", summary), groups=groups)

@@ -8,7 +8,7 @@ from gateway.pipeline.fold.folding import fold_lines
 from gateway.pipeline.fold.rows import FindingKind, UnreadKind
 from gateway.pipeline.report.summary import SAMPLE_MAX, SUMMARIES, Summary
 from gateway.pipeline.report.verdict import FAULTS, UNREAD, judge
-from tests.gateway.pipeline.stories import played
+from tests.gateway.pipeline.stories import play_story
 from tests.support.folded_lines import sources, summary_of
 
 SAFE = """0 start
@@ -24,7 +24,7 @@ SAFE = """0 start
 
 
 def lines(text: str) -> list[str]:
-    return played(text).lines
+    return play_story(text).lines
 
 
 def test_the_first_line_is_the_verdict_and_the_second_how_much_it_saw() -> None:

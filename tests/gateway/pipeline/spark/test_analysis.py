@@ -53,11 +53,11 @@ NAME = "x" * 16_000
 ODD_NAME = "a b%20[1]{x}*?.jsonl"
 
 
-def assigned(*numbers: int, topic: str = "t", member_id: str = "m") -> PartitionsAssigned:
+def assignment_event(*numbers: int, topic: str = "t", member_id: str = "m") -> PartitionsAssigned:
     return PartitionsAssigned(member_id=member_id, member_epoch=LAST, partitions={topic: numbers})
 
 
-def committed(offset: int) -> OffsetsCommitted:
+def commit_event(offset: int) -> OffsetsCommitted:
     entry = CommittedOffsets(partition=0, commits=LAST, first=offset, lowest=offset, last=offset)
     return OffsetsCommitted(
         member_id="m",
@@ -68,7 +68,7 @@ def committed(offset: int) -> OffsetsCommitted:
     )
 
 
-def changed(event: GatewayEvent, at_ms: int = START_MS, **changes: Any) -> str:
+def changed_line(event: GatewayEvent, at_ms: int = START_MS, **changes: Any) -> str:
     """The event's line with other content."""
     writer = EventWriter(group_id="bad")
     writer.emit(1, event)
@@ -77,17 +77,19 @@ def changed(event: GatewayEvent, at_ms: int = START_MS, **changes: Any) -> str:
 
 
 BAD = (
-    changed(assigned(0), partitions={"t": None}),
-    changed(assigned(0), partitions={"t": [None]}),
-    changed(TopicsDeleted(topics=("t",)), topics=[None]),
-    changed(GroupConverted(direction=UP, is_live=True, members=1, cause=""), direction="sideways"),
-    changed(committed(1), offsets={"t": [{"partition": 1}]}),
-    changed(committed(1), from_ms=LAST),
-    changed(GroupCreated(kind="classic"), at_ms=LAST),
-    changed(assigned(0), member_id=NAME * 3),
-    changed(assigned(0), partitions={NAME * 3: [0]}),
-    changed(TopicsDeleted(topics=("t",)), topics=[NAME * 3]),
-    changed(GroupCreated(kind="classic")).replace("group_created", NAME),
+    changed_line(assignment_event(0), partitions={"t": None}),
+    changed_line(assignment_event(0), partitions={"t": [None]}),
+    changed_line(TopicsDeleted(topics=("t",)), topics=[None]),
+    changed_line(
+        GroupConverted(direction=UP, is_live=True, members=1, cause=""), direction="sideways"
+    ),
+    changed_line(commit_event(1), offsets={"t": [{"partition": 1}]}),
+    changed_line(commit_event(1), from_ms=LAST),
+    changed_line(GroupCreated(kind="classic"), at_ms=LAST),
+    changed_line(assignment_event(0), member_id=NAME * 3),
+    changed_line(assignment_event(0), partitions={NAME * 3: [0]}),
+    changed_line(TopicsDeleted(topics=("t",)), topics=[NAME * 3]),
+    changed_line(GroupCreated(kind="classic")).replace("group_created", NAME),
     '{"event": ' * 2_000,
     '{"event": "' + "x" * LONG,
 )
@@ -99,13 +101,15 @@ def hostile(writer: EventWriter) -> None:
     writer.emit(
         0, GroupCreated(kind="classic"), joins(HOSTILE), joins(""), joins("m", instance_id="")
     )
-    writer.emit(1, assigned(-LAST - 1, LAST), assigned(0, 0), assigned(1, topic=""))
-    writer.beside(2, committed(-LAST - 1), committed(LAST), committed(0))
+    writer.emit(
+        1, assignment_event(-LAST - 1, LAST), assignment_event(0, 0), assignment_event(1, topic="")
+    )
+    writer.beside(2, commit_event(-LAST - 1), commit_event(LAST), commit_event(0))
     released = GrantEnded(
         cause="revoked", member_id=HOSTILE, member_epoch=-1, partitions={HOSTILE: (1,)}
     )
     writer.emit(3, released)
-    writer.emit(3, joins(NAME), assigned(7, member_id=NAME, topic=NAME))
+    writer.emit(3, joins(NAME), assignment_event(7, member_id=NAME, topic=NAME))
     writer.lose(LAST - 20)
     writer.emit(4, TopicsDeleted(topics=("", "t", "t")))
 

@@ -19,7 +19,7 @@ from gateway.commands import dispatch
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.fold.rows import ALL_ROWS, columns
 from tests.gateway.pipeline.planted_faults import FAULTY, plant
-from tests.gateway.pipeline.stories import played
+from tests.gateway.pipeline.stories import play_story
 from tests.support.event_writer import START_MS, EventWriter
 from tests.support.folded_lines import folded
 
@@ -79,9 +79,9 @@ def test_a_report_has_the_verdict_of_groupferry_verdict(
 def test_a_small_report_needs_no_spark(tmp_path: Path) -> None:
     """Its tables have the rows that Spark would write, also those without any."""
     events, output = tmp_path / "events", tmp_path / "report"
-    events.write_text("\n".join([*played(FAULTY).lines, ""]))
+    events.write_text("\n".join([*play_story(FAULTY).lines, ""]))
     assert dispatch.run(["report", f"{events}", f"--output={output}"]) == 0
-    tables = folded(*played(FAULTY).lines)
+    tables = folded(*play_story(FAULTY).lines)
     for name in ALL_ROWS:
         table = pyarrow.dataset.dataset(f"{output}/tables/{name}", partitioning="hive")
         assert table.count_rows() == (len(getattr(tables, name)) if name != "runs" else 1), name
@@ -104,7 +104,7 @@ def test_an_interrupted_report_is_one_line_and_no_table(
         raise KeyboardInterrupt
 
     events, output = tmp_path / "events", tmp_path / "report"
-    events.write_text("\n".join([*played(FAULTY).lines, ""]))
+    events.write_text("\n".join([*play_story(FAULTY).lines, ""]))
     run = ["report", f"{events}", f"--output={output}", *options]
     with monkeypatch.context() as patch:
         for module in (folding, command):
@@ -135,7 +135,7 @@ def test_sigterm_ends_a_report_as_ctrl_c_does(
         signal.raise_signal(signal.SIGTERM)
 
     events, output = tmp_path / "events", tmp_path / "report"
-    events.write_text("\n".join([*played(FAULTY).lines, ""]))
+    events.write_text("\n".join([*play_story(FAULTY).lines, ""]))
     handler = signal.getsignal(signal.SIGTERM)
     for module in (folding, command):
         monkeypatch.setattr(module, "write_files", terminate)
@@ -168,7 +168,7 @@ def test_a_failed_run_leaves_the_old_report_and_its_tables(
     from gateway.pipeline.folder import Folder
 
     events, output = tmp_path / "events.jsonl", tmp_path / "report"
-    events.write_text("\n".join([*played(FAULTY).lines, ""]))
+    events.write_text("\n".join([*play_story(FAULTY).lines, ""]))
     (output / "tables" / "ownership").mkdir(parents=True)
     old = [output / "report.html", output / "report.json", output / "tables/ownership/old.parquet"]
     for path in old:
@@ -193,10 +193,10 @@ def test_a_run_that_is_killed_while_it_replaces_the_old_report_has_finished_its_
     from gateway.pipeline.folder import Folder
 
     events, output = tmp_path / "events.jsonl", tmp_path / "report"
-    events.write_text("\n".join([*played(FAULTY).lines, ""]))
+    events.write_text("\n".join([*play_story(FAULTY).lines, ""]))
     of_folder = Folder.replace
 
-    def killed(folder: Folder, by: Folder) -> None:
+    def die_while_moving(folder: Folder, by: Folder) -> None:
         if folder.path == str(output / "tables"):
             folder.delete()
             raise Failed
@@ -205,7 +205,10 @@ def test_a_run_that_is_killed_while_it_replaces_the_old_report_has_finished_its_
     def fail(*_arguments: object) -> None:
         raise Failed
 
-    for of, name, instead in ((Folder, "replace", killed), (command, "write_report", fail)):
+    for of, name, instead in (
+        (Folder, "replace", die_while_moving),
+        (command, "write_report", fail),
+    ):
         with monkeypatch.context() as patched:
             patched.setattr(of, name, instead)
             with pytest.raises(Failed):

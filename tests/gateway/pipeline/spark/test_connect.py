@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gateway.pipeline.installed import java_environment
 from gateway.pipeline.tables import FOLDED_TABLES
 from tests.gateway.pipeline.planted_faults import SOUND
-from tests.gateway.pipeline.stories import played
+from tests.gateway.pipeline.stories import play_story
 from tests.support.followed_tables import rows
 from tests.support.ports import free_port, is_open
 from tests.support.requirements import missing
@@ -80,7 +80,7 @@ def test_a_report_through_a_server_equals_one_here(spark: SparkSession, tmp_path
     from gateway.pipeline.spark.folding import make_on_spark  # needs PySpark
     from gateway.pipeline.spark.inputs import read_lines
 
-    lines = [*played(SOUND).lines, "garbage"]
+    lines = [*play_story(SOUND).lines, "garbage"]
     (tmp_path / "events").write_text("".join(f"{line}\n" for line in lines))
     command = [sys.executable, "-m", "gateway", "report", "events", "--output", "out"]
     with running_server() as url:

@@ -80,7 +80,7 @@ def history(seed: int, group_id: str) -> list[str]:
     return writer.lines
 
 
-def followed(folder: Path, output: Path, rest: list[bytes]) -> object:
+def follow_while_growing(folder: Path, output: Path, rest: list[bytes]) -> object:
     """Follow a folder. Each piece is appended after the previous one was stored, and a signal comes
     after the last one."""
     take_in = Following.take_in
@@ -135,7 +135,7 @@ def test_a_killed_follow_equals_a_report(
             follow(grows, output)
     with (grows / "events").open("ab") as file:
         file.write(third)
-    assert followed(grows, output, []) == 128 + signal.SIGTERM
+    assert follow_while_growing(grows, output, []) == 128 + signal.SIGTERM
 
     assert not differences(spark, output, grows, tmp_path / "at-once")
     for name in ("ownership", "unread"):
@@ -148,13 +148,13 @@ def test_a_signal_within_a_round_ends_it_in_one_line(
     """Within a second, as if it had been killed: the next run takes the round in."""
     ended = threading.Event()
 
-    def interrupted(*_given: object) -> None:
+    def interrupt(*_given: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(1)
         ended.set()
 
     (tmp_path / "events").write_text("{}\n")
-    monkeypatch.setattr(Following, "take_in", interrupted)
+    monkeypatch.setattr(Following, "take_in", interrupt)
     assert follow(tmp_path / "events", tmp_path / "out") == 128 + signal.SIGTERM
     assert not ended.is_set()
     out, err = capsys.readouterr()

@@ -37,7 +37,7 @@ from gateway.pipeline.report.verdict import judge
 from gateway.pipeline.tables import FOLDED_TABLES, SCHEMAS, arrow_table, read_rows
 from tests.e2e.follow_loop import history
 from tests.gateway.pipeline.fold.test_stories import FOLDER as STORIES
-from tests.gateway.pipeline.stories import START_MS, Story, played, sections, stories
+from tests.gateway.pipeline.stories import START_MS, Story, play_story, sections, stories
 from tests.support.folded_lines import folded, sources, summary_of
 
 VERSION = version("groupferry")
@@ -55,7 +55,7 @@ DAYS = """0 load
 
 
 def test_a_group_begins_with_its_last_state_before() -> None:
-    texts = played(DAYS).lines
+    texts = play_story(DAYS).lines
     ((key, items),) = items_of(texts).items()
     for at_s, first in ((50, 0), (150, 2), (350, 4), (500, 4)):
         left = following.since({key: items}, START_MS + at_s * 1000)
@@ -79,9 +79,9 @@ EQUAL_TIMES = """0 host 5
 
 def test_a_group_begins_behind_lines_of_the_same_time() -> None:
     """Their numbers tell which come before. A commit that is reported later belongs before, too."""
-    late = json.loads(played(EQUAL_TIMES.replace("100 host 6", "99 commit a t-1=2")).lines[5])
+    late = json.loads(play_story(EQUAL_TIMES.replace("100 host 6", "99 commit a t-1=2")).lines[5])
     late |= {"at_ms": START_MS + 103_000, "sequence": 90}
-    texts = [*played(EQUAL_TIMES).lines, json.dumps(late)]
+    texts = [*play_story(EQUAL_TIMES).lines, json.dumps(late)]
     items = items_of(texts)
     ((key, left),) = following.since(items, START_MS + 101_000).items()
     assert sorted(text for _at_ms, text, *_place in left) == sorted(texts[6:-1])
@@ -90,9 +90,9 @@ def test_a_group_begins_behind_lines_of_the_same_time() -> None:
 
 
 def test_groups_of_one_name_begin_in_their_clusters() -> None:
-    texts = played(DAYS).lines
+    texts = play_story(DAYS).lines
     days = re.sub(r"^(\d+)", r"\1 @h", DAYS.replace("300 load", "310 load"), flags=re.MULTILINE)
-    others = played(f"- cluster-id d\n{days}").lines
+    others = play_story(f"- cluster-id d\n{days}").lines
     ((_key, left),) = following.since(items_of([*texts, *others]), START_MS + 350_000).items()
     assert sorted(text for _at_ms, text, *_place in left) == sorted([*texts[4:], *others[4:]])
 
@@ -161,7 +161,7 @@ def batches_of(lines: Sequence[str], rng: random.Random) -> list[list[SourceLine
 @pytest.mark.parametrize("path", list(stories(STORIES)), ids=lambda path: path.stem)
 def test_two_rounds_have_the_verdict_of_one_fold(path: Path, tmp_path: Path) -> None:
     """Each story is divided anywhere, and the lines of every other one come in any order."""
-    texts, rng = played(sections(path)[0]).lines, random.Random(path.stem)
+    texts, rng = play_story(sections(path)[0]).lines, random.Random(path.stem)
     if rng.randrange(2):
         rng.shuffle(texts)
     followed, place = Following(Folder(f"{tmp_path}"), top=1), rng.randrange(len(texts) + 1)
@@ -206,14 +206,16 @@ def test_a_round_that_is_killed_anywhere_counts_once(
     rng, left = random.Random(0), [0]
     lines = history(rng, groups=3)
 
-    def killed(call: Callable[..., object], *given: object) -> object:
+    def die_after_calls(call: Callable[..., object], *given: object) -> object:
         left[0] -= 1
         if left[0] == 0:
             raise Crashed
         return call(*given)
 
     for owner, name in ((Folder, "delete"), (Folder, "write_bytes"), (Following, "_query")):
-        monkeypatch.setattr(owner, name, partialmethod(_through, killed, getattr(owner, name)))
+        monkeypatch.setattr(
+            owner, name, partialmethod(_through, die_after_calls, getattr(owner, name))
+        )
     crashes = 0
     for number, batch in enumerate(batches_of(lines, rng)):
         for left[0] in (*rng.choices(range(1, 90), k=3), 0):
@@ -228,9 +230,9 @@ def test_a_round_that_is_killed_anywhere_counts_once(
 
 
 def _through(
-    owner: object, killed: Callable[..., object], call: Callable[..., object], *given: object
+    owner: object, die: Callable[..., object], call: Callable[..., object], *given: object
 ) -> object:
-    return killed(call, owner, *given)
+    return die(call, owner, *given)
 
 
 class Crashed(Exception):
@@ -338,6 +340,8 @@ def test_an_event_from_the_future_deletes_nothing(tmp_path: Path) -> None:
     now_s = time.time() - START_MS / 1000
     stream = Following(Folder(f"{tmp_path}"), top=1, keep_days=2)
     for number, at_s in enumerate((now_s, now_s + 1_000 * DAY_S)):
-        lines = played(f"- group g{number}\n{now_s - 10} load a:t-0\n{at_s} commit a t-0=1").lines
+        lines = play_story(
+            f"- group g{number}\n{now_s - 10} load a:t-0\n{at_s} commit a t-0=1"
+        ).lines
         stream.take_in([SourceLine("f", "", line) for line in lines], {})
     assert len(list(read_rows(Folder(f"{tmp_path}"), "groups", ["g0", "g1"]))) == 2

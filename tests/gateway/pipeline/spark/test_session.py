@@ -58,7 +58,7 @@ client.send_command = send_or_complain
 atexit.register(client.garbage_collect_object, "object", enqueue=False)"""
 
 
-def opened(body: str, master: str = "local[1]", **variables: str) -> subprocess.Popen[str]:
+def open_process(body: str, master: str = "local[1]", **variables: str) -> subprocess.Popen[str]:
     """A process in its own process group that opens a session and uses it."""
     return subprocess.Popen(
         [sys.executable, "-c", OPEN, master, body],
@@ -109,7 +109,7 @@ print(
     spark.conf.get("spark.sql.session.timeZone"),
     spark.sparkContext._jvm.java.lang.System.getProperty("java.home"),
 )"""
-    process = opened(body, PATH=str(tools), JAVA_HOME="", SPARK_CONF_DIR=str(tmp_path))
+    process = open_process(body, PATH=str(tools), JAVA_HOME="", SPARK_CONF_DIR=str(tmp_path))
     out, err = process.communicate(timeout=SPARK_S_MAX)
     pid, shown = out.splitlines()
     assert (process.returncode, err) == (0, "")
@@ -125,7 +125,7 @@ def sleep(number):
     open({str(tmp_path)!r} + "/begun", "w").close()
     time.sleep(100)
 spark.sparkContext.parallelize(range(2), 2).map(sleep).collect()"""
-    process = opened(slow)
+    process = open_process(slow)
     assert process.stdout is not None
     pid = int(process.stdout.readline())
     while not (tmp_path / "begun").exists():
@@ -182,7 +182,7 @@ print("continues")
 
 def test_an_invalid_master_is_one_line() -> None:
     """Spark's own script prints a stack trace."""
-    process = opened("pass", master="nowhere")
+    process = open_process("pass", master="nowhere")
     _, err = process.communicate(timeout=SPARK_S_MAX)
     assert process.returncode == 1
     assert err.count("\n") == 1
@@ -204,7 +204,7 @@ def test_an_error_of_a_task_has_no_stack_trace(tmp_path: Path) -> None:
     """Its last line has the file and the problem."""
     file = tmp_path / "events.jsonl.gz"
     file.write_bytes(b"garbage" * 1000)
-    process = opened(f"spark.read.text({str(file)!r}).write.parquet('{tmp_path}/out')")
+    process = open_process(f"spark.read.text({str(file)!r}).write.parquet('{tmp_path}/out')")
     _, err = process.communicate(timeout=SPARK_S_MAX)
     assert process.returncode == 1
     assert "\tat " not in err

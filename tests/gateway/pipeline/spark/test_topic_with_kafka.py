@@ -74,11 +74,11 @@ class GatewayEvents:
         """Write these to the first partition of a topic, in order. Returns their offsets."""
         producer, offsets = Producer({"bootstrap.servers": self.cluster.bootstrap_servers}), []
 
-        def delivered(_error: KafkaError | None, message: Message) -> None:
+        def record_offset(_error: KafkaError | None, message: Message) -> None:
             offsets.append(message.offset())
 
         for record in records:
-            producer.produce(topic, record, partition=0, on_delivery=delivered)
+            producer.produce(topic, record, partition=0, on_delivery=record_offset)
         producer.flush()
         return offsets
 
@@ -165,7 +165,7 @@ def test_a_killed_follow_equals_a_report(
     assert ended.returncode == -signal.SIGKILL
     assert not offsets_of(output)
     ends = gateway_events.produce(name, records[half - 2 :])
-    with started(run) as child:
+    with running_process(run) as child:
         wait_until(child, lambda: offsets_of(output) == {f"kafka:{name}/0": (ends[-1] or 0) + 1})
         child.terminate()
         assert child.wait() == 128 + signal.SIGTERM
@@ -178,7 +178,7 @@ def test_a_killed_follow_equals_a_report(
 
 
 @contextmanager
-def started(run: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+def running_process(run: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     """A process that is killed at the end of the block, if it has not ended."""
     with subprocess.Popen(run) as child:
         try:
