@@ -53,7 +53,9 @@ def name_of(value: object) -> str:
 def test_every_citation_resolves() -> None:
     """Rules, rows, scenarios, invariants and deviations, in code, tests and docs."""
     dangling = {
-        name_of(path): missing for path in texts() if (missing := BOOK.unresolved(path.read_text()))
+        name_of(path): missing
+        for path in texts()
+        if (missing := BOOK.unresolved_citations(path.read_text()))
     }
     assert dangling == {}
 
@@ -207,7 +209,7 @@ PLANTED = {
 )
 def test_a_planted_citation_is_found(text: str, missing: list[str]) -> None:
     """The check can fail."""
-    assert read_rulebook(PLANTED).unresolved(text) == missing
+    assert read_rulebook(PLANTED).unresolved_citations(text) == missing
 
 
 def test_a_planted_page_is_read() -> None:

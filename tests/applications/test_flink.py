@@ -8,7 +8,7 @@ from tests.support.applications import (
     application_jars,
     check_alike,
     filled_topic,
-    printed,
+    printed_lines,
 )
 from tests.support.kafka_broker import KafkaCluster
 
@@ -24,7 +24,8 @@ async def test_flink_copies_a_topic_behind_the_gateway_as_at_the_broker(
     """Its checkpoints commit transactions and offsets."""
     topic, class_path = await filled_topic(kafka, RECORDS), f"{application_jars('flink')}/*"
     lines, recorder = await check_alike(
-        kafka, lambda servers, name: printed(PROGRAM, class_path, servers, topic, name, RECORDS)
+        kafka,
+        lambda servers, name: printed_lines(PROGRAM, class_path, servers, topic, name, RECORDS),
     )
     assert lines == [f"copied {RECORDS}, values {RECORDS}"]
     assert apis_in(recorder) >= {ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN, ApiKey.OFFSET_COMMIT}

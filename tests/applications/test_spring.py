@@ -8,7 +8,7 @@ from tests.support.applications import (
     application_jars,
     check_alike,
     filled_topic,
-    printed,
+    printed_lines,
 )
 from tests.support.kafka_broker import KafkaCluster
 from tests.support.releases import with_new_protocol
@@ -24,7 +24,8 @@ async def check_spring(kafka: KafkaCluster, protocol: str) -> None:
     topic, class_path = await filled_topic(kafka, RECORDS), f"{application_jars('spring')}/*"
     options = (RECORDS, protocol)
     lines, recorder = await check_alike(
-        kafka, lambda servers, name: printed(PROGRAM, class_path, servers, topic, name, *options)
+        kafka,
+        lambda servers, name: printed_lines(PROGRAM, class_path, servers, topic, name, *options),
     )
     assert lines[0] == f"copied {RECORDS}, values {RECORDS}, failed {RECORDS // 10}"
     assert apis_in(recorder) >= {ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN}

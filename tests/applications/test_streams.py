@@ -11,7 +11,7 @@ from tests.support.applications import (
     apis_in,
     check_alike,
     filled_topic,
-    printed,
+    printed_lines,
     streams_class_path,
 )
 from tests.support.kafka_broker import KafkaCluster
@@ -32,7 +32,8 @@ async def test_a_classic_streams_application_counts_behind_the_gateway_as_at_the
     topic, class_path = await filled_topic(kafka, RECORDS), streams_class_path(kafka.release)
     options = (RECORDS, "classic", guarantee)
     lines, recorder = await check_alike(
-        kafka, lambda servers, name: printed(PROGRAM, class_path, servers, topic, name, *options)
+        kafka,
+        lambda servers, name: printed_lines(PROGRAM, class_path, servers, topic, name, *options),
     )
     assert f"counted {RECORDS}" in lines
     assert apis_in(recorder) >= {ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.DELETE_GROUPS}
@@ -48,7 +49,7 @@ async def test_a_streams_application_changes_its_protocol_behind_the_gateway_as_
 
     async def run(servers: str, name: str) -> Sequence[str]:
         await kafka.make_topic(name)
-        return await printed(MIGRATION, class_path, servers, name, f"{name}-app")
+        return await printed_lines(MIGRATION, class_path, servers, name, f"{name}-app")
 
     lines, _recorder = await check_alike(kafka, run)
     assert lines[0] == "classic: counted 30, type Classic"

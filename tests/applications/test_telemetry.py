@@ -7,7 +7,7 @@ from pathlib import Path
 import trio
 
 from kafka_codecs.apis import ApiKey
-from tests.support.applications import MARKS, apis_in, check_alike, printed
+from tests.support.applications import MARKS, apis_in, check_alike, printed_lines
 from tests.support.installs import run
 from tests.support.java_programs import PROGRAMS
 from tests.support.kafka_broker import KafkaCluster, running_kafka
@@ -31,7 +31,8 @@ def test_metrics_of_a_producer_are_pushed_behind_the_gateway_as_at_the_broker(
     async def check(kafka: KafkaCluster) -> None:
         await kafka.make_topic("numbers")
         lines, recorder = await check_alike(
-            kafka, lambda servers, name: printed(PROGRAM, jars, servers, "numbers", name, pushes)
+            kafka,
+            lambda servers, name: printed_lines(PROGRAM, jars, servers, "numbers", name, pushes),
         )
         assert lines == ["pushed"]
         assert apis_in(recorder) >= {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}

@@ -50,7 +50,7 @@ from tests.bench.processes import (
 )
 from tests.support.fake_broker import KAFKA_3
 from tests.support.ports import HOST, free_port
-from tests.support.wire import framed, produce_frame, request_frame
+from tests.support.wire import make_frame, produce_frame, request_frame
 
 SMALL, KIB, MIB = 100, 1024, 1024 * 1024
 FETCHED = {12: SMALL, 13: KIB, 14: 64 * KIB, 15: MIB}
@@ -111,7 +111,8 @@ def answers(port: int) -> bytes:
         **{(ApiKey.FETCH, v): bytes(size - 9) for v, size in FETCHED.items()},
     }
     return b"".join(
-        struct.pack(">hh", key, version) + framed(encode_response_header(key, version, 0) + body)
+        struct.pack(">hh", key, version)
+        + make_frame(encode_response_header(key, version, 0) + body)
         for (key, version), body in bodies.items()
     )
 

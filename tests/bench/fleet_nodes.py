@@ -26,8 +26,8 @@ from tests.support.mock_cluster import running_mock_cluster
 from tests.support.ports import free_port
 from tests.support.serve_process import ServeProcess, serving
 from tests.support.until import until
-from tests.support.wire import connected
-from tests.support.wire_recorder import recorded
+from tests.support.wire import open_wire
+from tests.support.wire_recorder import record_traffic
 
 OWN_HOST, SHOWN_HOST = "127.0.0.8", "127.0.0.9"
 """Addresses on which nothing else has ports: a fleet in front of a hundred brokers needs hundreds
@@ -91,7 +91,7 @@ async def measure_nodes(brokers: int, processes: int) -> NodeCosts:
             ) as gateway:
                 if processes:
                     await gateway.until_event("fleet_started")
-                async with connected(gateway.address) as client:
+                async with open_wire(gateway.address) as client:
                     metadata = await client.ask(MetadataRequest(topics=()), METADATA_VERSION)
                 counted = await trio.run_process(
                     [sys.executable, "-c", THREADS, bootstrap, topic],
@@ -143,13 +143,13 @@ async def count_requests(kafka: KafkaCluster, client: Client) -> Sequence[tuple[
 async def _count_at(
     kafka: KafkaCluster, gateway: ServeProcess, client: Client
 ) -> Sequence[tuple[int, int]]:
-    async with connected(gateway.address) as at_gateway:
+    async with open_wire(gateway.address) as at_gateway:
         metadata = await at_gateway.ask(MetadataRequest(topics=()), METADATA_VERSION)
     ports = sorted({gateway.address[1], *(broker.port for broker in metadata.brokers)})
     shown = f"{SHOWN_HOST}:{gateway.address[1]}"
     async with (
         on_kafka(kafka)(PARTITIONS) as upstream,
-        recorded(ports, listen_host=SHOWN_HOST, gateway_host=OWN_HOST) as recorder,
+        record_traffic(ports, listen_host=SHOWN_HOST, gateway_host=OWN_HOST) as recorder,
         trio.open_nursery() as nursery,
     ):
         stage = GroupStage(nursery, replace(upstream, group=fresh_group("refused")), gateway)

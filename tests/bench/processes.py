@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.installs import installed, run
+from tests.support.installs import install_once, run
 from tests.support.ports import HOST, free_port, is_open
 
 START_LIMIT_S = 60
@@ -60,7 +60,7 @@ def compile_native(name: str, *flags: str) -> Path:
         run([*command, "-o", f"{folder / name}", f"{source}"])
 
     with required_peer(name):
-        folder = installed(f"bench-{name}", source.read_bytes(), compile_to)
+        folder = install_once(f"bench-{name}", source.read_bytes(), compile_to)
     return folder / name
 
 

@@ -44,8 +44,8 @@ from tests.support.clients import Client, ClientProcess, run_client
 from tests.support.demo_stage import Heard
 from tests.support.mock_cluster import MockCluster, running_mock_cluster
 from tests.support.until import until
-from tests.support.wire import connected
-from tests.support.wire_recorder import Exchange, WireRecorder, recorded
+from tests.support.wire import open_wire
+from tests.support.wire_recorder import Exchange, WireRecorder, record_traffic
 
 CLUSTER = "127.0.0.1"
 GATEWAY = "127.0.0.2"
@@ -259,10 +259,10 @@ async def gateway_recorded(cluster: MockCluster) -> AsyncIterator[Recording]:
         address = await nursery.start(
             partial(run_gateway, config, MemoryLog(), Sinks(), stop=trio.Event())
         )
-        async with connected((GATEWAY, address[1])) as wire:
+        async with open_wire((GATEWAY, address[1])) as wire:
             brokers = (await wire.ask(MetadataRequest(topics=()), 9)).brokers
         ports = [address[1], *(broker.port for broker in brokers)]
-        async with recorded(ports, listen_host=RECORDER, gateway_host=GATEWAY) as recorder:
+        async with record_traffic(ports, listen_host=RECORDER, gateway_host=GATEWAY) as recorder:
             yield Recording(recorder=recorder, servers=f"{RECORDER}:{address[1]}")
         nursery.cancel_scope.cancel()
 
@@ -273,7 +273,7 @@ async def cluster_recorded(cluster: MockCluster) -> AsyncIterator[Recording]:
     ports = [port for _, port in cluster.bootstrap]
     for node_id, port in enumerate(ports, start=1):
         await cluster.set_host_port(node_id, RECORDER, port)
-    async with recorded(ports, listen_host=RECORDER, gateway_host=CLUSTER) as recorder:
+    async with record_traffic(ports, listen_host=RECORDER, gateway_host=CLUSTER) as recorder:
         yield Recording(recorder=recorder, servers=f"{RECORDER}:{ports[0]}")
 
 

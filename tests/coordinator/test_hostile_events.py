@@ -32,7 +32,7 @@ from coordinator.interface.records import AssignmentMetadata, ClientAssignor, Me
 from coordinator.interface.replies import LeaveGroupReply
 from coordinator.interface.topics import Partition
 from kafka_codecs.error_codes import ErrorCode
-from tests.support.client_assignors import CLIENT_SIDE, weighted
+from tests.support.client_assignors import CLIENT_SIDE, weighted_assignor
 from tests.support.group_records import given_classic, given_classic_group_member, given_native
 from tests.support.group_script import GroupScript, embedded_assignment, subscription, topic_id
 from tests.support.hypothesis_profile import examples
@@ -121,7 +121,7 @@ def mixed_group(group: GroupScript) -> None:
 def computing(group: GroupScript) -> None:
     """n1 has asked for the group, in order to compute the target."""
     for member_id in ("n1", "n2"):
-        group.native(member_id, client_assignors=[weighted()])
+        group.native(member_id, client_assignors=[weighted_assignor()])
     group.prepare("n1", 1)
 
 

@@ -47,7 +47,7 @@ async def begin_in_cluster(
             if (await first.beat(joined)).error_code:
                 joined = await first.join(joined.member_id)
                 await first.sync(joined)  # as the leader, it assigns nothing
-            return len((await first.described()).members) > len(clients)
+            return len((await first.describe()).members) > len(clients)
 
         await until_answered(have_all_come)
         await first.leave(joined.member_id)

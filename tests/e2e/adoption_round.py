@@ -69,7 +69,7 @@ class Round:
                 for group in groups:
                     nursery.start_soon(begin_in_cluster, self._kafka, group, self._members, *flags)
             for group in groups:
-                await group.settled("classic")
+                await group.wait_until_settled("classic")
             async with trio.open_nursery() as nursery:
                 for number, group in enumerate(groups):
                     nursery.start_soon(self._adopt, group)
@@ -82,11 +82,11 @@ class Round:
                 if OUTSIDER in group.members:
                     await group.leave(OUTSIDER)
             for group in groups:
-                await group.settled("classic")
+                await group.wait_until_settled("classic")
                 await group.progress()
             for event in ("adoption_resumed", "adoption_undone", "group_adopted"):
                 self.ends[event] += len(groups[0].gateway.events(event))
-            produced = await groups[0].produced()
+            produced = await groups[0].stop_producer()
             for group in groups:
                 await group.end_after(produced)
 

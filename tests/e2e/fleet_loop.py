@@ -362,7 +362,7 @@ class FleetRounds:
 
     async def end(self) -> None:
         """Let every group read and commit everything, and check its ledger."""
-        produced = await self.stages[0].produced()
+        produced = await self.stages[0].stop_producer()
 
         async def end_one(stage: LoopStage) -> None:
             try:

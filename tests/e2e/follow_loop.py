@@ -27,7 +27,7 @@ from gateway.pipeline.spark.session import open_session
 from tests.support.event_writer import START_MS, EventWriter
 from tests.support.followed_tables import differences, offsets_of
 from tests.support.group_events import EMPTY, STABLE
-from tests.support.simulated_events import SimulatedStep, simulated
+from tests.support.simulated_events import SimulatedStep, simulate_events
 from tests.support.spark import SETTINGS
 
 LEFT = GroupStateChanged(from_state=STABLE, to_state=EMPTY, generation=0)
@@ -90,14 +90,14 @@ def history(dice: random.Random, groups: int = GROUPS) -> list[str]:
 
 def hosts(number: int) -> Sequence[tuple[int, Sequence[SimulatedStep]]]:
     """The gateways that serve a group one after another, with what happens at each."""
-    steps, half = simulated(number)[:STEPS], STEPS // 2
+    steps, half = simulate_events(number)[:STEPS], STEPS // 2
     match number % 4:
         case 0:  # epochs tell the order
             return (0, steps[:half]), (1, steps[half:])
         case 1:  # they do not, because the group returns
             return (0, steps[: half // 2]), (1, steps[half // 2 : half]), (0, steps[half:])
         case 2:  # they begin again
-            return (0, steps[:half]), (1, simulated(number + GROUPS)[:half])
+            return (0, steps[:half]), (1, simulate_events(number + GROUPS)[:half])
         case _:
             return [(number // 4 % 2, steps)]
 

@@ -256,7 +256,7 @@ class LibraryMoves:
                     await trio.sleep(RETRY_S)
                     await group.join(name, member.client)
             try:
-                await group.settled(protocol)
+                await group.wait_until_settled(protocol)
             except AssertionError:
                 if not any(member.child.ended.is_set() for member in group.members.values()):
                     raise
@@ -265,7 +265,7 @@ class LibraryMoves:
         raise AssertionError(f"{group.group}: consumers end again and again")
 
     async def _check(self, groups: Sequence[GroupStage]) -> None:
-        produced = await groups[0].produced()
+        produced = await groups[0].stop_producer()
         for group in groups:
             try:
                 await group.end_after(produced)

@@ -31,7 +31,7 @@ from pathlib import Path
 import trio
 
 from tests.support.client_programs import ProducerLibrary, program
-from tests.support.installs import installed, run
+from tests.support.installs import install_once, run
 from tests.support.kafka_broker import AUTO_CREATE, KafkaCluster
 from tests.support.kafka_release import LISTENER_PROTOCOLS
 from tests.support.ports import HOST
@@ -120,7 +120,7 @@ def _go_module(module: str, package: str, *flags: str) -> Path:
             cwd=sources,
         )
 
-    folder = installed(f"suite-{module.rpartition('/')[2]}", f"{module} {flags}".encode(), build)
+    folder = install_once(f"suite-{module.rpartition('/')[2]}", f"{module} {flags}".encode(), build)
     return folder / "sources" / package
 
 
@@ -137,7 +137,7 @@ def _kafka_python(version: str) -> Path:
         sources.rename(folder / "sources")
 
     source = str(_LEFT_OUT_OF_SDIST).encode()
-    return installed(f"suite-kafka-python-{version}", source, build) / "sources"
+    return install_once(f"suite-kafka-python-{version}", source, build) / "sources"
 
 
 def _librdkafka(package: str, address: str) -> Path:
@@ -154,7 +154,9 @@ def _librdkafka(package: str, address: str) -> Path:
         (sources / "tests" / "test.conf").write_text(f"metadata.broker.list={address}\n")
         sources.rename(folder / "sources")
 
-    return installed("suite-librdkafka", f"{package} {address}".encode(), build) / "sources/tests"
+    return (
+        install_once("suite-librdkafka", f"{package} {address}".encode(), build) / "sources/tests"
+    )
 
 
 def _toxiproxy() -> Path:
@@ -162,7 +164,7 @@ def _toxiproxy() -> Path:
         path, version = TOXIPROXY.split("@")
         run(["go", "install", f"{path}/cmd/server@{version}"], env={"GOBIN": f"{folder}"})
 
-    return installed("toxiproxy", TOXIPROXY.encode(), build) / "server"
+    return install_once("toxiproxy", TOXIPROXY.encode(), build) / "server"
 
 
 def _go_command(

@@ -22,7 +22,7 @@ from pathlib import Path
 import trio
 from confluent_kafka import Producer
 
-from tests.support.applications import printed, streams_class_path
+from tests.support.applications import printed_lines, streams_class_path
 from tests.support.group_client import fresh_group
 from tests.support.kafka_broker import PARTITIONS, KafkaCluster, running_kafka
 from tests.support.serve_process import ServeProcess, serving
@@ -120,7 +120,7 @@ async def play(kafka: KafkaCluster, folder: Path, options: argparse.Namespace) -
         arguments = (servers, load.topic, fresh_group(side), load.count, *kind.options)
         limit_s = 60 * options.minutes + AFTERWARDS_S
         try:
-            lines: Sequence[str] = await printed(
+            lines: Sequence[str] = await printed_lines(
                 kind.program, class_path, *arguments, limit_s=limit_s
             )
         except (AssertionError, trio.TooSlowError) as failure:

@@ -1,7 +1,8 @@
 """A live group moves behind the gateway one consumer at a time, and is adopted while it consumes.
 
-`GroupStage.settled` checks that the gateway shows one group, whose partitions have one owner each.
-`GroupStage.end` checks the clients' own reports: no record is lost, no partition had two owners.
+`GroupStage.wait_until_settled` checks that the gateway shows one group, whose partitions have one
+owner each. `GroupStage.end` checks the clients' own reports: no record is lost, no partition had
+two owners.
 """
 
 import subprocess
@@ -49,7 +50,7 @@ async def move_behind(group: GroupStage, name: str, client: Client) -> None:
     """Restart a member behind the gateway."""
     await group.leave(name)
     await group.join(name, client, *flags_of(client))
-    await group.settled("classic")
+    await group.wait_until_settled("classic")
 
 
 @pytest.mark.parametrize("third", [GO], ids=str)
@@ -63,7 +64,7 @@ async def test_a_live_group_is_adopted_while_it_consumes(
         for name, client in clients.items():
             await group.join(name, client, *flags_of(client), beside=True)
         # One that closes in the middle of a rebalance would stay until its session is over.
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         await move_behind(group, "a", CLASSIC)
         await move_behind(group, "b", JAVA)
         arguments = (group.group, f"--state-dir={tmp_path}")
@@ -82,7 +83,7 @@ async def test_a_live_group_is_adopted_while_it_consumes(
             assert refusal.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         await group.leave("c")
         await group.join("c", NATIVE)
-        await group.settled("consumer")
+        await group.wait_until_settled("consumer")
         assert group.conversions() == ["classic->consumer"]
         await group.end()
 
@@ -100,7 +101,7 @@ async def adopt_unnoticed(group: GroupStage, arguments: tuple[str, ...]) -> None
     promise((disturbance.partitions_moved, disturbance.members_disturbed) == (0, 0), group.troubles)
     assert group.troubles == troubles
     assert len(group.gateway.events("hosting_started")) == 1
-    await group.settled("classic")
+    await group.wait_until_settled("classic")
 
 
 @with_new_protocol()
@@ -119,12 +120,12 @@ async def test_a_group_adopts_itself_when_its_last_consumer_has_come(
         (group,) = groups
         clients = {"a": EAGER, "b": EAGER, "c": EAGER}
         await begin_in_cluster(kafka, group, clients, behind={"c": other})
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         outcome = await adopt(tmp_path / "one", group.group)
         assert [reason.partition(" at ")[0] for reason in outcome.reasons] == ["c"]
         await group.leave("c")
         await group.gateway.until_event("group_adopted")
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         since_s = time.monotonic()
         await group.join("c", EAGER, LONG_SESSIONS, behind=other)
         await other.until_event("group_hosted_elsewhere")
@@ -132,7 +133,7 @@ async def test_a_group_adopts_itself_when_its_last_consumer_has_come(
         await group.join("c", EAGER, LONG_SESSIONS, beside=True)
         await until(lambda: any("c: consume" in trouble for trouble in group.troubles))
         await group.leave("c")
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         disturbance = group.ledger.disturbance(None, since_s, time.monotonic())
         promise(
             (disturbance.partitions_moved, disturbance.members_disturbed) == (0, 0), group.troubles

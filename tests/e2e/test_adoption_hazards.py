@@ -60,7 +60,7 @@ async def test_static_members_are_adopted_and_keep_their_places(
         await group.join("c", CLIENT, *STATIC)
         await refused.join("b", CLIENT, LONG_SESSIONS)
         for stage in groups:
-            await stage.settled("classic")
+            await stage.wait_until_settled("classic")
             await stage.progress()
         since_s = time.monotonic()
         outcome = await adopt(tmp_path, refused.group)
@@ -75,11 +75,11 @@ async def test_static_members_are_adopted_and_keep_their_places(
         for name, client in (("b", JAVA), ("c", CLIENT), ("c", NATIVE)):
             await group.kill(name)
             await group.join(name, client, "--static", *(() if client is NATIVE else STATIC[1:]))
-            await group.settled(
+            await group.wait_until_settled(
                 "consumer" if NATIVE in {m.client for m in group.members.values()} else "classic"
             )
         assert group.gateway.events("member_fenced") == []
-        produced = await group.produced()
+        produced = await group.stop_producer()
         for stage in groups:
             await stage.end_after(produced)
 
@@ -92,7 +92,7 @@ async def test_a_careless_operator_does_no_harm(kafka: KafkaCluster, tmp_path: P
         for group in groups:
             await begin_in_cluster(kafka, group, {"a": CLIENT, "b": CLIENT})
         for group in groups:
-            await group.settled("classic")
+            await group.wait_until_settled("classic")
         twice, *pointed_back = groups
         outcomes: list[AdoptionAnswer] = []
 
@@ -118,9 +118,9 @@ async def test_a_careless_operator_does_no_harm(kafka: KafkaCluster, tmp_path: P
         for group in pointed_back:
             await group.leave("b")
             await group.join("b", CLIENT, LONG_SESSIONS)
-            await group.settled("classic")
+            await group.wait_until_settled("classic")
             await group.progress()
-        produced = await twice.produced()
+        produced = await twice.stop_producer()
         for group in groups:
             await group.end_after(produced)
 
@@ -138,7 +138,7 @@ async def test_consumers_move_without_a_pause_or_with_a_long_one(
         clients = {"a": CLIENT, "b": JAVA, "c": GO}
         for name, client in clients.items():
             await group.join(name, client, *flags_of(client), beside=True)
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         for name, client in clients.items():
             await group.leave(name)
             await group.join(name, client, *flags_of(client))
@@ -148,9 +148,9 @@ async def test_consumers_move_without_a_pause_or_with_a_long_one(
             lambda outcome: outcome.is_adopted or outcome.reasons == (HOSTED_ALREADY,),
         )
         print(f"held for {outcome.held_ms} ms")
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         await calm(group, time.monotonic())
-        await group.end_after(await group.produced())
+        await group.end_after(await group.stop_producer())
 
 
 async def test_the_coordinator_moves_during_an_adoption(
@@ -172,19 +172,19 @@ async def test_the_coordinator_moves_during_an_adoption(
         brokers = three_brokers.brokers.values()
         for number, (group, broker) in enumerate(zip(groups, brokers, strict=True)):
             await begin_in_cluster(three_brokers, group, {"a": CLIENT, "b": CLIENT})
-            await group.settled("classic")
+            await group.wait_until_settled("classic")
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(adopt, tmp_path, group.group)
                 await gateway.until_event(STOPPED, number + 1)
                 await broker.kill()
                 await trio.sleep(DOWN_S)
                 await three_brokers.start()
-            await group.settled("classic")
+            await group.wait_until_settled("classic")
             await group.progress()
             is_adopted = stops[group.group].stage is Stage.HANDING_OVER
             adopted = {event["group_id"] for event in gateway.events("group_adopted")}
             assert (group.group in adopted) == is_adopted
-        produced = await groups[0].produced()
+        produced = await groups[0].stop_producer()
         for group in groups:
             await group.end_after(produced)
 
@@ -209,7 +209,7 @@ async def test_two_gateways_with_logs_of_their_own_never_both_have_a_group(
     ):
         (group,) = groups
         await begin_in_cluster(kafka, group, {"a": CLIENT, "b": CLIENT}, behind={"b": other})
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         outcomes: list[AdoptionAnswer] = []
 
         async def command(folder: Path) -> None:
@@ -223,11 +223,11 @@ async def test_two_gateways_with_logs_of_their_own_never_both_have_a_group(
         await calm(group, since_s)
         await group.leave("b")
         await group.join("b", CLIENT, LONG_SESSIONS)
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(command, one)
             nursery.start_soon(command, two)
         assert sum(outcome.is_adopted for outcome in outcomes) == 1
         assert len(group.gateway.events("group_adopted")) == 1
-        await group.settled("classic")
-        await group.end_after(await group.produced())
+        await group.wait_until_settled("classic")
+        await group.end_after(await group.stop_producer())

@@ -62,7 +62,7 @@ async def test_a_gateway_that_is_killed_in_an_adoption_finds_its_way(
             for group in groups:
                 nursery.start_soon(begin_in_cluster, kafka, group, MEMBERS)
         for group in groups:
-            await group.settled("classic")
+            await group.wait_until_settled("classic")
         async with trio.open_nursery() as nursery:
             for group in groups:
                 nursery.start_soon(try_to_adopt, tmp_path, group)
@@ -70,7 +70,7 @@ async def test_a_gateway_that_is_killed_in_an_adoption_finds_its_way(
             await gateway.kill()
         await gateway.start()
         for group in groups:
-            await group.settled("classic")
+            await group.wait_until_settled("classic")
             await group.progress()
         adopted = {event["group_id"] for event in gateway.events("group_adopted")}
         undone = {event["group_id"] for event in gateway.events("adoption_undone")}
@@ -78,6 +78,6 @@ async def test_a_gateway_that_is_killed_in_an_adoption_finds_its_way(
         assert not adopted & undone
         assert {stops[group_id] for group_id in adopted} <= set(DONE_FROM)
         assert {Stop(Stage.ANCHORING, is_sent=True)} <= {stops[group_id] for group_id in adopted}
-        produced = await groups[0].produced()
+        produced = await groups[0].stop_producer()
         for group in groups:
             await group.end_after(produced)

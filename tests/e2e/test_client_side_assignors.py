@@ -1,9 +1,9 @@
 """A group with an assignor of its own moves to the new protocol and back (KIP-848, "Client Side
 Mode"), in front of a real broker.
 
-The assignor needs the members' user data: their weights. `GroupStage.settled` checks each step, and
-`GroupStage.end` the whole run: no record is lost, no partition has two owners, and the cluster has
-all commits.
+The assignor needs the members' user data: their weights. `GroupStage.wait_until_settled` checks
+each step, and `GroupStage.end` the whole run: no record is lost, no partition has two owners, and
+the cluster has all commits.
 """
 
 import os
@@ -55,7 +55,7 @@ async def settle(group: GroupStage, protocol: Protocol) -> None:
     """Wait until the group has settled in this protocol and its members consume. Then each has the
     partitions that its weight entitles it to. A killed gateway may let classic members rejoin once
     more, and Java owns nothing meanwhile."""
-    await group.settled(protocol)
+    await group.wait_until_settled(protocol)
     await group.progress(50)
     total = sum(WEIGHTS[name] for name in group.members)
     wanted = {name: PARTITIONS * WEIGHTS[name] // total for name in group.members}
@@ -140,10 +140,10 @@ async def test_a_gateway_without_client_side_assignors_ignores_them(tmp_path: Pa
     async with open_group(tmp_path) as group:
         await group.join("c", native("c"))
         await group.join("native", NATIVE)
-        await group.settled("consumer")
+        await group.wait_until_settled("consumer")
         await group.progress(50)
         assert group.shares() == {"c": 4, "native": 4}
         await group.leave("c")
-        await group.settled("consumer")
+        await group.wait_until_settled("consumer")
         await group.end()
         assert group.ledger.delivered_again() == 0

@@ -15,7 +15,7 @@ from gateway.settings import Settings
 from tests.support.connect_worker import Worker, running_worker
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import fresh_group
-from tests.support.installs import installed, run
+from tests.support.installs import install_once, run
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster
 from tests.support.kafka_jars import kafka_jars
 from tests.support.releases import NEWEST, on_release
@@ -41,7 +41,7 @@ def connect_classes(release: str) -> str:
     def compile_sink(folder: Path) -> None:
         run([javac, "--release", "17", "-cp", f"{jars}/*", "-d", f"{folder}", f"{SOURCE}"])
 
-    return f"{jars}/*:{installed('connect-sink', SOURCE.read_bytes(), compile_sink)}"
+    return f"{jars}/*:{install_once('connect-sink', SOURCE.read_bytes(), compile_sink)}"
 
 
 async def add_sink(worker: Worker, name: str, file: Path) -> None:

@@ -42,7 +42,7 @@ async def test_partitions_of_a_dead_leader_are_consumed_and_produced_to(
     The producer is librdkafka."""
     async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:
         await group.join("a", client)
-        await group.settled(client.protocol)
+        await group.wait_until_settled(client.protocol)
         await group.progress()
         await kill_leader(three_brokers, group)
         await group.end()

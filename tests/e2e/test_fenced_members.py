@@ -14,13 +14,13 @@ AGAIN_MAX = 3 * RATE
 
 async def outlive_session(group: GroupStage) -> None:
     """Pause a member until it is fenced and others have its partitions, then let it return."""
-    await group.settled("consumer")
+    await group.wait_until_settled("consumer")
     await group.progress()
     group.members["paused"].child.pause()
     await group.gateway.until_event("member_fenced")
     await group.progress(2 * RATE)
     group.members["paused"].child.resume()
-    await group.settled("consumer")
+    await group.wait_until_settled("consumer")
     await group.end()
 
 

@@ -51,7 +51,7 @@ from tests.support.promises import promise
 from tests.support.releases import LAST_CLASSIC
 from tests.support.secure_kafka import USERS, Rule, SecureKafka
 from tests.support.serve_process import ServeProcess, serving
-from tests.support.wire import connected
+from tests.support.wire import open_wire
 
 PROCESSES = 3
 LIMIT_S = 420
@@ -91,7 +91,7 @@ def protocol_of(stage: GroupStage) -> Protocol:
 async def settle(stages: list[GroupStage]) -> None:
     """Wait until every group has settled and consumes."""
     for stage in stages:
-        await stage.settled(protocol_of(stage))
+        await stage.wait_until_settled(protocol_of(stage))
     for stage in stages:
         await stage.progress(50)
 
@@ -154,7 +154,7 @@ async def answers_about(gateway: ServeProcess, group_id: str, topic: str) -> lis
         (ListConfigResourcesRequest(), 1),
     )
     broker = broker_of((await find_coordinator(gateway.address, group_id)).node_id)
-    async with connected(gateway.address) as client:
+    async with open_wire(gateway.address) as client:
         nodes = {
             node.node_id: node for node in (await client.ask(MetadataRequest(topics=()), 9)).brokers
         }
@@ -200,7 +200,7 @@ async def test_an_ending_process_harms_no_group(
         for stage in stages:
             for number, client in enumerate(CLIENTS[stage.group]):
                 if number:  # so that partitions change hands, which a verdict compares
-                    await stage.settled(protocol_of(stage))
+                    await stage.wait_until_settled(protocol_of(stage))
                 flags_of_client = LONG_SESSIONS.get(client.library, ())
                 await stage.join(f"{stage.group}-{number}", client, *flags_of_client)
         await settle(stages)
@@ -217,7 +217,7 @@ async def test_an_ending_process_harms_no_group(
         for stage in stages:
             first, *others = await answers_about(gateway, stage.group, stage.topic)
             assert all(answers == first for answers in others)
-        produced = await stages[0].produced()
+        produced = await stages[0].stop_producer()
         for stage in stages:
             await stage.end_after(produced)
             promise(stage.ledger.held_after_fencing() == set(), stage.troubles)
@@ -258,7 +258,7 @@ async def test_another_machine_takes_the_state_of_all_processes(
                     joined[group] = await client.enter(session_timeout_ms=120_000)
             async with serving(upstream, tmp_path / "two", *flags) as second:
                 await second.until_event("fleet_started")
-                assert await first.ended() == 1
+                assert await first.wait_until_ended() == 1
                 (line,) = first.other_lines
                 assert "has taken the state log" in line
                 assert len(first.events("process_started")) == 2
@@ -281,7 +281,7 @@ async def test_a_fleet_whose_state_topic_is_deleted_ends(
         async with serving(upstream_of(kafka), tmp_path, *flags) as gateway:
             await gateway.until_event("fleet_started")
             await trio.to_thread.run_sync(admin.delete_topics([topic])[topic].result)
-            assert await gateway.ended() == 1
+            assert await gateway.wait_until_ended() == 1
             (line,) = gateway.other_lines
             assert line.startswith(f"groupferry: topic {topic} was deleted while a gateway ran")
             assert len(gateway.events("process_started")) == 2

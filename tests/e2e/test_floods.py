@@ -25,7 +25,7 @@ from tests.support.fake_broker import answer, running_fake_broker
 from tests.support.group_requests import join_request
 from tests.support.guarded_broker import GuardedBroker
 from tests.support.serve_process import ServeProcess, serving
-from tests.support.wire import Wire, connected
+from tests.support.wire import Wire, open_wire
 
 TOPIC = "numbers"
 LIMIT_S = 60
@@ -69,7 +69,7 @@ async def test_a_client_that_is_refused_floods_neither_log_nor_events(tmp_path: 
         with trio.fail_after(LIMIT_S):
             async with (
                 serving(bootstrap, tmp_path) as gateway,
-                connected(gateway.address) as wire,
+                open_wire(gateway.address) as wire,
             ):
                 await wire.ask(native_join("g", "member"), 1)
                 await gateway.until_event("member_joined")
@@ -98,7 +98,7 @@ async def test_a_coordinator_that_loads_is_one_condition(tmp_path: Path) -> None
     with trio.fail_after(LIMIT_S):
         async with running_fake_broker(broker):
             upstream = f"{broker.address[0]}:{broker.address[1]}"
-            async with serving(upstream, tmp_path) as gateway, connected(gateway.address) as wire:
+            async with serving(upstream, tmp_path) as gateway, open_wire(gateway.address) as wire:
                 for number in range(TIMES):
                     refused = await wire.ask(native_join(f"g{number}", "member"), 1)
                     assert refused.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -118,7 +118,7 @@ async def test_a_restart_repeats_no_events(tmp_path: Path) -> None:
         with trio.fail_after(LIMIT_S):
             async with (
                 serving(bootstrap, tmp_path) as gateway,
-                connected(gateway.address) as wire,
+                open_wire(gateway.address) as wire,
             ):
                 for number in range(50):
                     joined = await wire.ask(native_join(f"g{number}", "member"), 1)

@@ -1,7 +1,8 @@
 """A live group, some of whose consumers are behind the gateway while others bypass it.
 
-`GroupStage.settled` checks that the gateway shows one group, whose partitions have one owner each.
-`GroupStage.end` checks the clients' own reports: no record is lost, no partition had two owners.
+`GroupStage.wait_until_settled` checks that the gateway shows one group, whose partitions have one
+owner each. `GroupStage.end` checks the clients' own reports: no record is lost, no partition had
+two owners.
 """
 
 from pathlib import Path
@@ -30,7 +31,7 @@ JAVA_NATIVE = Client(library="java", protocol="consumer")
 
 async def settle(group: GroupStage, protocol: Protocol) -> None:
     """Wait until the group has settled and consumes."""
-    await group.settled(protocol)
+    await group.wait_until_settled(protocol)
     await group.progress(50)
 
 
@@ -66,7 +67,7 @@ async def test_classic_consumers_behind_and_beside_the_gateway_share_a_group(
     async with open_group(tmp_path, open_upstream=on_kafka(kafka), limit_s=LIMIT_S) as group:
         await come_and_go(group, CLASSIC, JAVA, LONG_SESSIONS)
         async with group_client(kafka.addresses[0], group.group) as direct:
-            described = await direct.described()
+            described = await direct.describe()
         assert (described.protocol_type, described.protocol_data, len(described.members)) == (
             "consumer",
             "cooperative-sticky",

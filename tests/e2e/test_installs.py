@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.installs import installed, run
+from tests.support.installs import install_once, run
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def test_each_source_is_installed_once() -> None:
         (folder / "thing").write_text("here")
         made.append(folder)
 
-    first, again, other = (installed("thing", source, install) for source in (b"1", b"1", b"2"))
+    first, again, other = (install_once("thing", source, install) for source in (b"1", b"1", b"2"))
     assert first == again != other
     assert len(made) == 2
     assert (other / "thing").read_text() == "here"
@@ -37,6 +37,6 @@ def test_a_failed_install_is_tried_once_and_leaves_nothing(tmp_path: Path) -> No
 
     for _ in range(2):
         with pytest.raises(pytest.skip.Exception, match="status 3: no such package"):
-            installed("thing", b"", install)
+            install_once("thing", b"", install)
     assert len(tried) == 1
     assert [path.name for path in tmp_path.rglob("*") if path.is_dir()] == ["groupferry-tests"]

@@ -72,7 +72,7 @@ class Killer:
 
 async def settle(group: GroupStage, protocol: Protocol) -> None:
     """Wait until the group has settled and consumes."""
-    await group.settled(protocol)
+    await group.wait_until_settled(protocol)
     await group.progress(50)
     await trio.sleep(CALM_S)
 

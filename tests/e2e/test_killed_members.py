@@ -23,16 +23,16 @@ async def test_a_classic_member_is_killed_during_the_conversion(
     async with open_group(tmp_path) as group:
         for name in ("a", "b", "c"):
             await group.join(name, classic)
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         await group.progress()
         await group.leave("a")
         await group.join("a", NATIVE)
         await group.gateway.until_event("group_converted")
         await group.kill("b")
-        await group.settled("consumer")
+        await group.wait_until_settled("consumer")
         await group.progress()
         await group.join("b", NATIVE)
-        await group.settled("consumer")
+        await group.wait_until_settled("consumer")
         await group.end()
         assert group.conversions() == ["classic->consumer"]
         assert group.ledger.delivered_again() <= AGAIN_MAX
@@ -45,10 +45,10 @@ async def test_the_only_native_member_of_a_mixed_group_is_killed(tmp_path: Path)
         for name in ("a", "b"):
             await group.join(name, CLASSIC)
         await group.join("native", NATIVE)
-        await group.settled("consumer")
+        await group.wait_until_settled("consumer")
         await group.progress()
         await group.kill("native")
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         await group.progress()
         await group.end()
         assert group.conversions()[-1] == "consumer->classic"

@@ -42,7 +42,7 @@ from tests.support.ports import free_port
 from tests.support.releases import LAST_CLASSIC, NEWEST
 from tests.support.serve_process import ServeProcess, serving
 from tests.support.until import until, until_answered
-from tests.support.wire import connected
+from tests.support.wire import open_wire
 
 LIMIT_S = 180
 CLIENTS_LIMIT_S = 240
@@ -94,7 +94,7 @@ class Fleet:
 
 async def nodes_of(gateway: ServeProcess) -> Nodes:
     """The nodes in Metadata."""
-    async with connected(gateway.address) as client:
+    async with open_wire(gateway.address) as client:
         metadata = await client.ask(MetadataRequest(topics=()), 9)
     return {broker.node_id: (broker.host, broker.port) for broker in metadata.brokers}
 
@@ -369,7 +369,7 @@ async def test_no_group_notices_that_gateways_come_and_go(
                     flags = () if client.protocol == "consumer" else (LONG_SESSIONS,)
                     await stage.join(f"{name}-{number}", client, *flags, bootstrap=bootstrap)
             for name, stage in stages.items():
-                await stage.settled(CLIENTS[name][0].protocol)
+                await stage.wait_until_settled(CLIENTS[name][0].protocol)
             since_s = time.monotonic()
             third = await stack.enter_async_context(fleet.gateway(HOSTS[2], LONG_NATIVE_SESSIONS))
             await until_shared([first, second, third])
@@ -384,7 +384,7 @@ async def test_no_group_notices_that_gateways_come_and_go(
                 moved = stage.ledger.disturbance(None, since_s, time.monotonic())
                 disturbed = (moved.partitions_moved, moved.members_disturbed)
                 assert disturbed == (0, 0), (stage.group, stage.troubles)
-            produced = await stages["classic"].produced()
+            produced = await stages["classic"].stop_producer()
             for stage in stages.values():
                 await stage.end_after(produced)
             assert first.other_lines == []
@@ -407,7 +407,7 @@ async def test_a_gateway_outside_the_fleet_ends(kafka: KafkaCluster, tmp_path: P
             await until_shared([gateway])
             joined = await enter(gateway, group)
             async with fleet.gateway(HOSTS[1], "--fleet=false") as other:
-                assert await other.ended() == 1
+                assert await other.wait_until_ended() == 1
                 (line,) = other.other_lines
                 assert "has taken the state log" in line
             code = await until_answered(partial(beat, gateway, group, joined), has_owner)
@@ -425,7 +425,7 @@ async def test_of_two_gateways_of_one_name_one_ends(kafka: KafkaCluster, tmp_pat
             async with fleet.gateway(HOSTS[1], name) as second:
                 await until(lambda: first.other_lines or second.other_lines)
                 ended, other = (first, second) if first.other_lines else (second, first)
-                assert await ended.ended() == 1
+                assert await ended.wait_until_ended() == 1
                 (line,) = ended.other_lines
                 assert "another gateway of the fleet has the name twin" in line
                 await until_shared([other])

@@ -1,8 +1,8 @@
 """One group of real clients of every library, through the conversion and back.
 
-`GroupStage.settled` checks each step: every partition is owned, by the member that the gateway
-names. `GroupStage.end` checks the whole run: no record is lost, no partition has two owners, and
-the cluster has all commits. `tests/matrix/` tests each client by itself.
+`GroupStage.wait_until_settled` checks each step: every partition is owned, by the member that the
+gateway names. `GroupStage.end` checks the whole run: no record is lost, no partition has two
+owners, and the cluster has all commits. `tests/matrix/` tests each client by itself.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ CLIENTS = {
 
 async def settle(group: GroupStage, protocol: Protocol) -> None:
     """Wait until the group has settled in this protocol, and its members consume."""
-    await group.settled(protocol)
+    await group.wait_until_settled(protocol)
     await group.progress()
 
 

@@ -20,7 +20,7 @@ from tests.support.group_client import fresh_group, group_client
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
 from tests.support.releases import on_first_release, with_new_protocol
 from tests.support.until import until, until_answered
-from tests.support.wire_recorder import WireRecorder, addresses_in, recorded
+from tests.support.wire_recorder import WireRecorder, addresses_in, record_traffic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -112,7 +112,7 @@ async def recorded_gateway(
         bootstrap_port = gateway.address[1]
         gateway.address = (GATEWAY, bootstrap_port)
         brokers_ports = [port for _, port in (await gateway.listeners()).values()]
-        async with recorded(
+        async with record_traffic(
             [bootstrap_port, *brokers_ports], listen_host=ADVERTISED, gateway_host=GATEWAY
         ) as recorder:
             yield gateway, recorder, f"{ADVERTISED}:{bootstrap_port}"
@@ -121,7 +121,7 @@ async def recorded_gateway(
     keys = set()
     for exchange in recorder.exchanges:
         keys.add(exchange.api_key)
-        named.update(addresses_in(exchange.decoded()))
+        named.update(addresses_in(exchange.decode_response()))
         for host, port in kafka.addresses:
             assert f"{host}:{port}".encode() not in exchange.response
     assert named <= {(ADVERTISED, port) for port in ports} | {("", -1)}

@@ -38,7 +38,7 @@ async def start_mixed_group(group: GroupStage, *options: str) -> None:
     await group.join("a", CLASSIC, *options)
     await group.join("b", CLASSIC, *options)
     await group.join("c", NATIVE, *options)
-    await group.settled("consumer")
+    await group.wait_until_settled("consumer")
     await group.progress()
 
 
@@ -53,7 +53,7 @@ async def test_brokers_restart_one_after_another(
             await broker.stop()
             await group.progress()
             await three_brokers.start()
-            await group.settled("consumer")
+            await group.wait_until_settled("consumer")
             await group.progress()
         await group.end()
 
@@ -65,18 +65,18 @@ async def test_the_coordinator_is_killed_during_a_roll(
     async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:
         await group.join("a", CLASSIC)
         await group.join("b", CLASSIC)
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         await group.progress()
         coordinator = (await find_coordinator(three_brokers.addresses[0], group.group)).node_id
         await group.leave("a")
         await three_brokers.brokers[coordinator].kill()
         await group.join("a", NATIVE)
-        await group.settled("consumer")
+        await group.wait_until_settled("consumer")
         await group.progress()
         await group.leave("b")
         await three_brokers.start()
         await group.join("b", NATIVE)
-        await group.settled("consumer")
+        await group.wait_until_settled("consumer")
         await group.progress()
         await group.end()
 
@@ -102,7 +102,7 @@ async def test_a_group_survives_an_outage_of_the_whole_cluster(
         await three_brokers.start()
         await group.gateway.until_event("upstream_back")
         await group.progress()
-        await group.settled("consumer")
+        await group.wait_until_settled("consumer")
         assert group.gateway.events("member_fenced") == []
         assert len(group.gateway.events("member_joined")) == before
         assert group.gateway.events("member_left") == []
@@ -119,12 +119,12 @@ async def test_the_coordinator_hangs(three_brokers: KafkaCluster, tmp_path: Path
         three_brokers.brokers[coordinator].pause()
         try:
             await group.progress(1000)
-            await group.settled("consumer")
+            await group.wait_until_settled("consumer")
         finally:
             three_brokers.brokers[coordinator].resume()
         await three_brokers.until_whole()
         await group.progress()
-        await group.settled("consumer")
+        await group.wait_until_settled("consumer")
         assert len(group.gateway.events("member_joined")) == before
         assert group.gateway.events("member_left") == []
         await group.end()

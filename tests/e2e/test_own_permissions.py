@@ -61,6 +61,6 @@ async def test_a_gateway_that_may_not_be_in_its_fleet_ends_in_one_line(
         async with trio.open_nursery() as nursery:
             gateway = ServeProcess(nursery, words, bootstrap)
             await gateway.start()
-            assert await gateway.ended() == 1
+            assert await gateway.wait_until_ended() == 1
             (line,) = gateway.other_lines
             assert "has no READ on the group groupferry-fleet-" in line

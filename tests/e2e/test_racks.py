@@ -43,7 +43,7 @@ async def racks_of(cluster: KafkaCluster, topic: str) -> dict[int, str]:
 async def settle(group: GroupStage, racks: Mapping[int, str]) -> None:
     """Wait until the members consume, and require that as few as possible read from the other rack:
     each has the same number of partitions. A member's name begins with its rack."""
-    await group.settled("consumer")
+    await group.wait_until_settled("consumer")
     await group.progress(50)
     owners = {number: "".join(names) for number, names in group.ledger.owners().items()}
     abroad = [number for number, name in owners.items() if not name.startswith(racks[number])]

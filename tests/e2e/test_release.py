@@ -58,19 +58,19 @@ async def test_a_hosted_group_is_released_while_it_consumes(
     async with open_group(tmp_path, open_upstream=on_kafka(kafka), limit_s=LIMIT_S) as group:
         for name, client in clients.items():
             await group.join(name, client)
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         since_s = time.monotonic()
         released = await command("release", group.group, f"--state-dir={tmp_path}")
         assert (released.returncode, released.stderr) == (0, b"")
         print(released.stdout.decode())
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         await group.progress(100)
         await trio.sleep(CALM_S)
         got = assignments(group, since_s)
         promise(set(got.values()) <= {0, 1}, f"assignments since the release: {got}")
         print(f"assignments since the release: {got}; {group.troubles}")
         await group.join("d", clients["a"], beside=True)
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         await group.end()
 
 
@@ -85,7 +85,7 @@ async def test_a_group_is_released_right_after_a_restart(
     async with open_group(tmp_path, open_upstream=on_kafka(kafka), limit_s=LIMIT_S) as group:
         for name in "ab":
             await group.join(name, client)
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         await group.gateway.kill()
         await group.gateway.start(flags=flags)
         await group.gateway.until_event("gateway_started", 2)
@@ -94,7 +94,7 @@ async def test_a_group_is_released_right_after_a_restart(
             assert (released.returncode, released.stderr) == (0, b"")
         else:
             await group.gateway.until_event("group_released_by_setting")
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         await group.progress(100)
         print(group.troubles)
         promise("INCONSISTENT" not in str(group.troubles), "a consumer was kept out")
@@ -127,19 +127,19 @@ async def test_native_members_go_to_a_cluster_with_the_new_protocol(
         for name, client in clients.items():
             await group.join(name, client)
             if name == "a":
-                await group.settled("consumer")
+                await group.wait_until_settled("consumer")
                 await group.progress(400)
-        await group.settled("consumer")
+        await group.wait_until_settled("consumer")
         since_s = time.monotonic()
         released = await command("release", group.group, f"--state-dir={tmp_path}")
         print(released)
         assert (released.returncode, released.stderr) == (0, b"")
-        await group.settled("consumer")
+        await group.wait_until_settled("consumer")
         await group.progress(100)
         await trio.sleep(CALM_S)
         print(f"assignments since the release: {assignments(group, since_s)}; {group.troubles}")
         await group.join("e", clients["a"], beside=True)
-        await group.settled("consumer")
+        await group.wait_until_settled("consumer")
         await group.end()
 
 
@@ -150,7 +150,7 @@ async def test_native_members_are_named_where_the_cluster_has_no_new_protocol(
     async with open_group(tmp_path, open_upstream=on_kafka(kafka), limit_s=LIMIT_S) as group:
         await group.join("a", NATIVE["a"])
         await group.join("c", MIXED["c"])
-        await group.settled("consumer")
+        await group.wait_until_settled("consumer")
         for flags in (["--dry-run"], []):
             refused = await command("release", group.group, f"--state-dir={tmp_path}", *flags)
             assert refused.returncode == 1
@@ -162,6 +162,6 @@ async def test_native_members_are_named_where_the_cluster_has_no_new_protocol(
         await group.gateway.start(flags=["--groups-forward=*"])
         event = await group.gateway.until_event("group_stays_hosted")
         assert reason in event["reason"]
-        await group.settled("consumer")
+        await group.wait_until_settled("consumer")
         await group.progress(100)
         await group.end()

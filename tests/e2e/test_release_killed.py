@@ -80,7 +80,7 @@ async def kill(
                 flags = () if client is NATIVE else (LONG_SESSIONS,)
                 await group.join(name, client, *flags)
         for group in groups:
-            await group.settled(protocol)
+            await group.wait_until_settled(protocol)
         async with trio.open_nursery() as nursery:
             for group in groups:
                 nursery.start_soon(try_to_release, tmp_path, group)
@@ -96,9 +96,9 @@ async def kill(
             native.resume()
         await gateway.until_event("group_released", len(groups))
         for group in groups:
-            await group.settled(protocol)
+            await group.wait_until_settled(protocol)
             await group.progress()
         assert {event["group_id"] for event in gateway.events("group_released")} == stops.keys()
-        produced = await groups[0].produced()
+        produced = await groups[0].stop_producer()
         for group in groups:
             await group.end_after(produced)

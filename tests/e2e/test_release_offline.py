@@ -45,7 +45,7 @@ async def release_offline(
         flags = offline(folder, kafka)
         for name, client in zip("ab", clients, strict=True):
             await group.join(name, client)
-        await group.settled(protocol)
+        await group.wait_until_settled(protocol)
         await group.progress(200)
         running = await command("release", group.group, *flags)
         assert running.returncode == 1
@@ -66,7 +66,7 @@ async def release_offline(
         for name, client in zip("cd", clients, strict=True):
             await group.join(name, client, beside=True)
         await group.gateway.start()
-        await group.settled(protocol)
+        await group.wait_until_settled(protocol)
         await group.progress(200)
         await group.end()
 
@@ -115,7 +115,7 @@ async def test_a_command_that_is_killed_goes_on_when_it_is_repeated(
             for name, client in zip("ab", clients, strict=True):
                 await group.join(name, client)
         for group in groups:
-            await group.settled(protocol)
+            await group.wait_until_settled(protocol)
         await groups[0].gateway.kill()
         for group in groups:
             await group.kill("a")
@@ -129,12 +129,12 @@ async def test_a_command_that_is_killed_goes_on_when_it_is_repeated(
             await group.join("c", clients[0], beside=True)
         await groups[0].gateway.start()
         for group in groups:
-            await group.settled(protocol)
+            await group.wait_until_settled(protocol)
             await group.join("d", clients[1], beside=True)
         for group in groups:
-            await group.settled(protocol)
+            await group.wait_until_settled(protocol)
             await group.progress()
-        produced = await groups[0].produced()
+        produced = await groups[0].stop_producer()
         for group in groups:
             await group.end_after(produced)
 

@@ -55,14 +55,14 @@ async def released_group(
     ) as group:
         for client in CLIENTS:
             await join(group, client, kafka, name)
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         hosted = await command("remove", f"--state-dir={folder}")
         reason = f"{group.group} is hosted: groupferry release {group.group}"
         assert (hosted.returncode, hosted.stdout) == (1, b"")
         assert hosted.stderr.decode() == f"groupferry: the gateway is not removed: {reason}\n"
         done = await command("release", group.group, f"--state-dir={folder}")
         assert (done.returncode, done.stderr) == (0, b"")
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         yield group, name
 
 
@@ -88,14 +88,14 @@ async def test_clients_go_on_at_the_cluster(
         for client in CLIENTS.keys() - {led_by}:  # the one that stays leads
             await group.leave(client)
             await join(group, client, kafka, name)
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         since_s = time.monotonic()
         in_vain = await command("remove", f"--state-dir={tmp_path}")
         assert in_vain.returncode == 1
         assert b"still lead to this gateway" in in_vain.stderr
         all_told = f"resolve bootstrap.servers again: {len(CLIENTS)}".encode() in in_vain.stdout
         times_told = 2 if all_told or f": {led_by} at ".encode() in in_vain.stderr else 1
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         name.point(CLUSTER)
         await remove_gateway(tmp_path)
         await group.gateway.terminate()

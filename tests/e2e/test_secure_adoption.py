@@ -90,7 +90,7 @@ async def test_a_group_is_adopted_where_the_gateways_user_may_read_it(
             for stage in stages:
                 await wait_until_shared(stage)
                 assert stage.troubles == []
-            produced = await stages[0].produced()
+            produced = await stages[0].stop_producer()
             for stage in stages:
                 await stage.end_after(produced)
             nursery.cancel_scope.cancel()

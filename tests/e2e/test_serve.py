@@ -16,7 +16,7 @@ from kafka_codecs.error_codes import ErrorCode
 from tests.support.group_requests import join_request
 from tests.support.ports import free_port
 from tests.support.serve_process import START_LIMIT_S, command, serving
-from tests.support.wire import connected
+from tests.support.wire import open_wire
 
 TOPIC = "numbers"
 PARTITIONS = 4
@@ -75,7 +75,7 @@ async def test_sigterm_answers_parked_requests_and_ends(tmp_path: Path) -> None:
                 fetching.assign([TopicPartition(TOPIC, p, 0) for p in range(PARTITIONS)])
                 assert len(await trio.to_thread.run_sync(consume, fetching, 100)) == 100
                 host, _, port = gateway.bootstrap.rpartition(":")
-                async with connected((host, int(port))) as parked:
+                async with open_wire((host, int(port))) as parked:
                     answers = []
 
                     async def join() -> None:
@@ -182,7 +182,7 @@ async def test_a_low_shell_limit_of_open_files_refuses_no_clients(tmp_path: Path
                 resource.setrlimit(resource.RLIMIT_NOFILE, before)
             host, _, port = gateway.bootstrap.rpartition(":")
             for _ in range(100):
-                client = await clients.enter_async_context(connected((host, int(port))))
+                client = await clients.enter_async_context(open_wire((host, int(port))))
                 await client.ask(ApiVersionsRequest(), version=0)
             await clients.aclose()
             assert gateway.other_lines == []

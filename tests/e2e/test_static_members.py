@@ -21,7 +21,7 @@ async def test_a_killed_static_member_is_replaced_at_once(
     async with open_group(tmp_path) as group:
         for name in ("a", "b"):
             await group.join(name, CLASSIC, STATIC)
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         for name, client, kind in (
             ("a", CLASSIC, "classic"),
             ("a", NATIVE, "consumer"),
@@ -32,7 +32,7 @@ async def test_a_killed_static_member_is_replaced_at_once(
             await group.progress()
             await group.kill(name)
             await group.join(name, client, STATIC)
-            await group.settled("consumer" if kind == "consumer" else "classic")
+            await group.wait_until_settled("consumer" if kind == "consumer" else "classic")
         await group.end()
         assert group.conversions() == ["classic->consumer", "consumer->classic"]
         assert group.gateway.events("member_fenced") == []

@@ -63,7 +63,7 @@ async def test_a_second_gateway_takes_over_with_an_empty_disk(
                 native = await client.native("n")
                 assert native.error_code == 0
             async with gateway_on(kafka, tmp_path / "second", group) as second:
-                assert await first.ended() == 1
+                assert await first.wait_until_ended() == 1
                 assert "has taken the state log" in await first.last_line()
                 assert first.events("gateway_ended") == []  # it has not ended normally
                 async with group_client(second.address, group) as client:
@@ -144,7 +144,7 @@ async def test_a_replaced_gateway_sends_no_outdated_answer_after_a_pause(
                 async with gateway_on(kafka, tmp_path / "second", group) as second:
                     await trio.sleep(LEASE_MS / 1000)  # of the first, which is paused
                     first.go_on()
-                    assert await first.ended() == 1
+                    assert await first.wait_until_ended() == 1
                     async with group_client(second.address, group) as moved:
                         again = await beat(moved, native.member_epoch)
                         assert again.error_code == 0

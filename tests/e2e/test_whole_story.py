@@ -68,7 +68,7 @@ async def test_consumers_of_three_libraries_come_and_go(
     ) as group:
         for name, client in CLIENTS.items():
             await group.join(name, client, beside=True)
-        await group.settled("classic")
+        await group.wait_until_settled("classic")
         for name in CLIENTS:
             await move(group, name, pause_s)
         await adopt_group(group, tmp_path)
@@ -97,14 +97,14 @@ async def move(
     await group.join(name, Client(library=library, protocol=protocol), beside=beside)
     if pause_s:
         is_native = any(member.client.protocol == "consumer" for member in group.members.values())
-        await group.settled("consumer" if is_native else "classic")
+        await group.wait_until_settled("consumer" if is_native else "classic")
         await trio.sleep(pause_s)
 
 
 async def adopt_group(group: GroupStage, folder: Path) -> None:
     """Adopt the group, as soon as that is possible. The gateway hosts it already if the cluster's
     group was empty for a moment."""
-    await group.settled("classic")
+    await group.wait_until_settled("classic")
     await until_answered(
         lambda: command("adopt", group.group, f"--state-dir={folder}"),
         lambda done: done.returncode == 0 or b"it is hosted already" in done.stderr,

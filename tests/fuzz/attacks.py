@@ -22,7 +22,7 @@ from kafka_codecs.sasl_authenticate import SaslAuthenticateRequest
 from kafka_codecs.sasl_handshake import SaslHandshakeRequest
 from tests.support import captures
 from tests.support.codecs import sample
-from tests.support.wire import SIZE, framed, produce_body, request_frame
+from tests.support.wire import SIZE, make_frame, produce_body, request_frame
 
 FRAMES_MAX = 256
 """Frames of one connection."""
@@ -172,11 +172,11 @@ def _login() -> tuple[bytes, ...]:
 def _frame(random: Random, whole: bytes) -> bytes:
     """A frame that can be read; more may follow it."""
     if random.random() >= MUTATED:
-        return framed(whole)
+        return make_frame(whole)
     for _ in range(TRIES_MAX):
         if is_readable(mutated := _mutate(random, whole)):
-            return framed(mutated)
-    return framed(whole)
+            return make_frame(mutated)
+    return make_frame(whole)
 
 
 def _last_frame(random: Random, whole: bytes) -> bytes:

@@ -92,7 +92,7 @@ async def _play_round(
     assert (answer.error_code, answer.member_epoch) == (0, epoch), answer
     codes = await native.commit({partition: offset}, member_id="neighbour", epoch=epoch)
     assert codes == {partition: 0}, codes
-    assert (await native.committed())[partition] == offset
+    assert (await native.fetch_offsets())[partition] == offset
 
 
 def _processor_times_s(pid: int) -> tuple[float, float]:

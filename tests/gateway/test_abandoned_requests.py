@@ -31,7 +31,7 @@ from tests.support.group_requests import join_request
 from tests.support.offset_broker import OffsetBroker
 from tests.support.offset_stage import offset_stage
 from tests.support.until import until, until_answered
-from tests.support.wire import Wire, connected, request_frame
+from tests.support.wire import Wire, open_wire, request_frame
 
 CLIENTS = 200
 NAMES = tuple(f"unknown-{number}" for number in range(400))
@@ -70,7 +70,7 @@ def frame_of(message: Struct, version: int) -> bytes:
 async def clients_of(address: tuple[str, int], count: int) -> AsyncIterator[Sequence[Wire]]:
     """Connections that are closed at the end of the block."""
     async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(connected(address)) for _ in range(count)]
+        yield [await stack.enter_async_context(open_wire(address)) for _ in range(count)]
 
 
 def count_sockets(address: tuple[str, int], state: str) -> int:
@@ -181,7 +181,7 @@ async def test_joins_that_wait_hold_no_sockets() -> None:
 
 async def until_members(scene: Scene, count: int) -> None:
     """Wait until the group has so many members."""
-    await until_answered(scene.client.described, lambda group: len(group.members) >= count)
+    await until_answered(scene.client.describe, lambda group: len(group.members) >= count)
 
 
 async def test_a_follower_that_waits_for_its_leader_holds_no_socket() -> None:

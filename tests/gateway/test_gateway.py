@@ -178,7 +178,7 @@ async def test_a_gateway_is_cancelled_while_clients_without_tasks_wait(
                 commit = partial(client.commit, {0: 7}, member_id="n", epoch=joined.member_epoch)
                 for _ in range(2):
                     await commit()
-                    await other.committed()  # the client's connection sleeps
+                    await other.fetch_offsets()  # the client's connection sleeps
                     await trio.testing.wait_all_tasks_blocked(0.01)
                 broker.gate, broker.asked = trio.Event(), trio.Event()
 

@@ -34,7 +34,7 @@ from tests.support.kafka_broker import TOPIC
 from tests.support.ports import HOST
 from tests.support.secure_kafka import USERS, SecureKafka
 from tests.support.token_server import token_server, unsigned_token
-from tests.support.wire import Wire, framed, request_frame
+from tests.support.wire import Wire, make_frame, request_frame
 
 pytestmark = pytest.mark.kafka
 
@@ -251,7 +251,7 @@ async def test_an_old_client_sends_raw_tokens(secure_kafka: SecureKafka) -> None
         chosen = await wire.ask(SaslHandshakeRequest(mechanism="PLAIN"), 0)
         assert chosen.error_code == 0
         assert "GSSAPI" not in chosen.mechanisms
-        await wire.send(framed(f"\0alice\0{USERS['alice']}".encode()))
+        await wire.send(make_frame(f"\0alice\0{USERS['alice']}".encode()))
         assert await wire.frame() == b""
         seen = await wire.ask(MetadataRequest(topics=()), 1)
         assert seen.brokers

@@ -38,7 +38,7 @@ from tests.support.group_client import group_client, parked_join
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.offset_broker import OffsetBroker
 from tests.support.ports import free_port
-from tests.support.wire import connected, request_frame
+from tests.support.wire import open_wire, request_frame
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 PROGRAM = "import sys; from gateway.cli import main; sys.exit(main())"
@@ -326,15 +326,15 @@ async def test_sighup_ends_nothing_and_takes_new_settings(tmp_path: Path) -> Non
             process(tmp_path, upstream.bootstrap[0], port, env=environment) as gateway,
         ):
             await until_said(gateway, "bootstrap_listener_opened")
-            async with connected(("127.0.0.1", port)) as first:
+            async with open_wire(("127.0.0.1", port)) as first:
                 await first.send(versions)
                 await first.frame()
-                async with connected(("127.0.0.1", port)) as second:
+                async with open_wire(("127.0.0.1", port)) as second:
                     assert await second.at_end()
                 config.write_text("max_connections = 4\n")
                 gateway.send_signal(signal.SIGHUP)
                 await until_said(gateway, "reloaded")
-                async with connected(("127.0.0.1", port)) as second:
+                async with open_wire(("127.0.0.1", port)) as second:
                     for client in (first, second):
                         await client.send(versions)
                         await client.frame()
@@ -379,7 +379,7 @@ async def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
             process(tmp_path, upstream.bootstrap[0], port, env=environment) as gateway,
         ):
             await until_said(gateway, "serves clients")  # before, a signal ends it at once
-            async with connected(("127.0.0.1", port)) as client:
+            async with open_wire(("127.0.0.1", port)) as client:
                 half = b"\0\0\0\x20\0"
                 await client.send(request_frame(ApiKey.API_VERSIONS, 0, 1, b"") + half)
                 await client.frame()  # bytes after that request have been read as well

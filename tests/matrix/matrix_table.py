@@ -18,7 +18,7 @@ PAGE = Path(__file__).parent.parent.parent / "gateway" / "docs" / "clients.md"
 BEGIN = "<!-- client matrix: written by python -m tests.matrix.matrix_table -->\n"
 END = "<!-- end of the client matrix -->\n"
 HEADER = """\
-| rolled client | to its native | beside | records | twice |
+| rolled client | to its native | partner | records | twice |
 |---|---|---|--:|--:|
 """
 

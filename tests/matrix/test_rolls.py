@@ -53,7 +53,7 @@ def _leave_out(_roll: Roll, _result: Result) -> None:
 
 async def settle(group: GroupStage, protocol: Protocol) -> None:
     """Wait until the group has settled in this protocol, and its members consume."""
-    await group.settled(protocol)
+    await group.wait_until_settled(protocol)
     await group.progress(50)
 
 

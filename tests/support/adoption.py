@@ -17,7 +17,7 @@ JOIN_METADATA = GATEWAY.join_metadata
 SUBSCRIPTION = subscription(("orders",))
 
 
-def described(
+def cluster_description(
     *, instance_of_a: str | None = None, instance_of_b: str | None = None, **changes: Any
 ) -> DescribedGroup:
     """What the cluster says."""
@@ -37,7 +37,7 @@ def described(
     return DescribedGroup(group_id=GROUP, **{"members": members, **usual, **changes})
 
 
-def watched(a: dict[str, Any] | None = None, b: dict[str, Any] | None = None) -> WatchedGroup:
+def watched_group(a: dict[str, Any] | None = None, b: dict[str, Any] | None = None) -> WatchedGroup:
     """What is known from relayed requests, with changes to the members."""
     usual: dict[str, Any] = {
         "session_timeout_ms": 10_000,

@@ -15,12 +15,12 @@ from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.metadata import MetadataRequest
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import fresh_group
-from tests.support.installs import installed
+from tests.support.installs import install_once
 from tests.support.java_programs import java_program
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, KafkaCluster
 from tests.support.kafka_jars import copy_jars, kafka_jars
 from tests.support.releases import LAST_CLASSIC
-from tests.support.wire_recorder import WireRecorder, recorded
+from tests.support.wire_recorder import WireRecorder, record_traffic
 
 LIMIT_S = 180
 CONNECT_RELEASE = "4.3"
@@ -46,7 +46,7 @@ def application_jars(profile: str, version: str = "") -> Path:
     choices = [f"--activate-profiles={profile}", f"-Dkafka.version={version}"]
     name = f"{profile}-{version}" if version else profile
     source = POM.read_bytes() + version.encode()
-    return installed(name, source, partial(copy_jars, POM, choices))
+    return install_once(name, source, partial(copy_jars, POM, choices))
 
 
 def streams_class_path(release: str) -> str:
@@ -82,7 +82,7 @@ async def filled_topic(kafka: KafkaCluster, records: int) -> str:
     return topic
 
 
-async def printed(
+async def printed_lines(
     program: str, class_path: str, *arguments: object, limit_s: float = LIMIT_S
 ) -> Sequence[str]:
     """The lines that a Java program prints."""
@@ -112,7 +112,7 @@ async def check_alike(kafka: KafkaCluster, run: Application) -> tuple[Sequence[s
         async with await BrokerConnection.open(GATEWAY, port) as connection:
             brokers = (await connection.ask(MetadataRequest(topics=()))).brokers
         ports = [port, *(broker.port for broker in brokers)]
-        async with recorded(ports, listen_host=ADVERTISED, gateway_host=GATEWAY) as recorder:
+        async with record_traffic(ports, listen_host=ADVERTISED, gateway_host=GATEWAY) as recorder:
             behind = await run(f"{ADVERTISED}:{port}", fresh_group("behind"))
     check_addresses(kafka, recorder)
     assert [behind] == at_broker

@@ -34,7 +34,7 @@ class Case(NamedTuple):
         return new_target(assignor, self.spec)
 
     @property
-    def kept(self) -> dict[str, frozenset[Partition]]:
+    def kept_partitions(self) -> dict[str, frozenset[Partition]]:
         """The partitions that each member had and may keep."""
         return {
             id_: frozenset(
@@ -46,7 +46,7 @@ class Case(NamedTuple):
         }
 
     @property
-    def subscribed(self) -> set[Partition]:
+    def subscribed_partitions(self) -> set[Partition]:
         """Every partition that has a subscriber."""
         topics = {id_ for member in self.members.values() for id_ in member.topic_ids}
         return {Partition(id_, number) for id_ in topics for number in range(self.counts[id_])}
@@ -122,6 +122,6 @@ def check_contract(case: Case, target: Target) -> None:
     assert target.keys() == case.members.keys()
     given = [partition for partitions in target.values() for partition in partitions]
     assert len(given) == len(set(given)), "a partition was assigned twice"
-    assert set(given) == case.subscribed
+    assert set(given) == case.subscribed_partitions
     for member_id, partitions in target.items():
         assert {p.topic_id for p in partitions} <= case.members[member_id].topic_ids

@@ -6,7 +6,7 @@ from coordinator.interface.records import ClientAssignor
 CLIENT_SIDE = GroupConfig(client_side_assignors=True, consumer_assignment_interval_ms=0)
 
 
-def weighted(
+def weighted_assignor(
     minimum: int = 0,
     maximum: int = 3,
     *,

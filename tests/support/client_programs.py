@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from tests.support.installs import installed, run
+from tests.support.installs import install_once, run
 from tests.support.java_programs import JAVA_OPTIONS, java_program
 from tests.support.kafka_jars import copy_jars, require_java
 from tests.support.requirements import missing
@@ -96,7 +96,7 @@ def _in_python(package: str, version: str, arguments: tuple[str, ...]) -> Progra
     if version not in ("", metadata.version(package)):
         requirement = f"{package}=={version}"
         install = partial(_install_python, requirement)
-        folder = installed(f"{package}-{version}", sys.version.encode(), install)
+        folder = install_once(f"{package}-{version}", sys.version.encode(), install)
         others = os.environ.get("PYTHONPATH")
         environment["PYTHONPATH"] = f"{folder}:{others}" if others else str(folder)
     return Program(
@@ -119,7 +119,7 @@ def _in_node(package: str, version: str, script: Path) -> Program:
     wanted = f"{package}@{version}" if version else ""
     source = SCRIPTS / "node" / "package.json"
     name = f"node-{package.rpartition('/')[2]}-{version}" if version else "node"
-    folder = installed(name, source.read_bytes(), partial(_install_node, npm, source, wanted))
+    folder = install_once(name, source.read_bytes(), partial(_install_node, npm, source, wanted))
     modules = folder / "node_modules"
     binary = next(iter(sorted(modules.glob("node-*/bin/node"))), None)
     if binary is None:
@@ -147,13 +147,13 @@ def _in_java(version: str) -> Program:
     sources = tuple(SCRIPTS / "java" / name for name in names)
     name = f"java-client-{version}" if version else "java-client"
     content = b"".join(source.read_bytes() for source in sources)
-    folder = installed(name, content, partial(_install_java, javac, sources, version))
+    folder = install_once(name, content, partial(_install_java, javac, sources, version))
     (jar,) = folder.glob("kafka-clients-*.jar")
     consumer = ("-cp", f"{folder}/*", "JavaConsumer")
     archive: tuple[str, ...] = ()
     if not version:  # others seldom run
         # An archive names its jars, so it is written once they have their place.
-        archived = installed(f"{name}-classes", content, partial(_archive_classes, consumer))
+        archived = install_once(f"{name}-classes", content, partial(_archive_classes, consumer))
         archive = (f"-XX:SharedArchiveFile={archived / CLASSES}",)
     return Program(
         command=("java", *JAVA_OPTIONS, *archive, *consumer),
@@ -168,7 +168,7 @@ def _java_producer(version: str) -> Program:
     pom = SCRIPTS / "java" / "pom.xml"
     choices = [f"-Dkafka-clients.version={version}"] if version else []
     name = f"java-jars-{version}" if version else "java-jars"
-    folder = installed(name, pom.read_bytes(), partial(copy_jars, pom, choices))
+    folder = install_once(name, pom.read_bytes(), partial(copy_jars, pom, choices))
     (jar,) = folder.glob("kafka-clients-*.jar")
     return Program(
         command=java_program("JavaProducer", f"{folder}/*"),
@@ -206,7 +206,7 @@ def _in_go(library: str, version: str, main: str) -> Program:
     content = b"".join(path.read_bytes() for path in files)
     name = f"{main}-{version}" if version else main
     install = partial(_install_go, go, source, library, version, main)
-    folder = installed(name, content, install)
+    folder = install_once(name, content, install)
     return Program(
         command=(str(folder / "consumer"),),
         package=library,
@@ -237,7 +237,7 @@ def _in_rust() -> Program:
         missing("Confluent's Rust client needs Cargo")
     source = SCRIPTS / "rust"
     content = b"".join(path.read_bytes() for path in (source / "Cargo.toml", *source.rglob("*.rs")))
-    folder = installed("rust", content, partial(_install_rust, cargo, source))
+    folder = install_once("rust", content, partial(_install_rust, cargo, source))
     return Program(
         command=(str(folder / "consumer"),),
         package="Confluent's Rust client",

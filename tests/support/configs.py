@@ -113,7 +113,9 @@ class ConfigClient:
         (answer,) = (await self._connection.ask(request, 2)).responses
         return answer.error_code, answer.error_message
 
-    async def listed(self, *types: int, version: int = 1) -> tuple[int, set[tuple[int, str]]]:
+    async def list_resources(
+        self, *types: int, version: int = 1
+    ) -> tuple[int, set[tuple[int, str]]]:
         """Error code and resources of a ListConfigResources."""
         request = ListConfigResourcesRequest(resource_types=types)
         answer = await self._connection.ask(request, version)

@@ -74,7 +74,7 @@ def consume_for(
 
 async def anchor_in(direct: GroupClient) -> DescribedGroup:
     """The group as the cluster describes it. An anchor must hold it."""
-    group = await direct.described()
+    group = await direct.describe()
     assert group.group_state == "Stable"
     assert log_of(group) is not None, group
     assert len(group.members) == 1
@@ -88,7 +88,7 @@ async def until_anchored(direct: GroupClient, *, but_not_by: str = "") -> Descri
         is_stable = group.group_state == "Stable" and log_of(group) is not None
         return is_stable and group.members[0].member_id != but_not_by
 
-    return await until_answered(direct.described, is_held)
+    return await until_answered(direct.describe, is_held)
 
 
 async def remove_anchor(direct: GroupClient, instance_id: str = INSTANCE_ID) -> int:

@@ -12,7 +12,7 @@ from gateway.journal.reading import read_lines
 AT_MS = 1_800_000_000_123
 
 
-def enveloped(event: GatewayEvent, /, **changes: Any) -> Envelope:
+def envelope_of(event: GatewayEvent, /, **changes: Any) -> Envelope:
     """An event of a group, as listeners get it, or of a process."""
     usual: dict[str, Any] = {
         "event": event.name,
@@ -32,7 +32,7 @@ def event_line(sequence: int, *, event: GatewayEvent | None = None, **changes: A
     """One line with its line break; a member's departure unless another event is given."""
     event = event or MemberLeft(member_id=f"m{sequence}", cause=RemovalCause.LEFT)
     usual = {"group_id": "orders", "at_ms": AT_MS}
-    return enveloped(event, **(usual | {"sequence": sequence} | changes)).line + "\n"
+    return envelope_of(event, **(usual | {"sequence": sequence} | changes)).line + "\n"
 
 
 def read_events(folder: Path) -> list[Envelope]:

@@ -20,7 +20,7 @@ from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.header import RequestHeader, decode_request_header, encode_response_header
 from kafka_codecs.metadata import MetadataResponse, MetadataResponseBroker
-from tests.support.wire import Wire, framed
+from tests.support.wire import Wire, make_frame
 
 KAFKA_3 = {
     ApiKey.PRODUCE: (0, 11),
@@ -132,7 +132,7 @@ async def answer(wire: Wire, header: RequestHeader, message: Struct) -> None:
 async def answer_bytes(wire: Wire, header: RequestHeader, body: bytes) -> None:
     """Send a response with an encoded body."""
     start = encode_response_header(header.api_key, header.api_version, header.correlation_id)
-    await wire.send(framed(start + body))
+    await wire.send(make_frame(start + body))
 
 
 def replying(reply: Callable[[Any], Struct | Awaitable[Struct]]) -> Handler:

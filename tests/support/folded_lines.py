@@ -7,9 +7,9 @@ from gateway.pipeline.fold.rows import ALL_ROWS, Tables
 from gateway.pipeline.report.summary import Summary
 
 
-def folded(*texts: str) -> Tables:
+def fold_texts(*texts: str) -> Tables:
     """All tables of all groups and processes in these lines."""
-    return joined(fold_lines(sources(texts)))
+    return join_rows(fold_lines(sources(texts)))
 
 
 def summary_of(*texts: str, top: int = 1) -> Summary:
@@ -25,7 +25,7 @@ def sources(texts: Iterable[str]) -> list[SourceLine]:
     return [SourceLine("file", f"line {number}", text) for number, text in enumerate(texts, 1)]
 
 
-def joined(parts: Iterable[Tables]) -> Tables:
+def join_rows(parts: Iterable[Tables]) -> Tables:
     """The rows of all parts."""
     made = Tables()
     for part in parts:

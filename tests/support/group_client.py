@@ -230,7 +230,7 @@ class GroupClient:
         )
         return {p.partition_index: p.error_code for p in answer.topics[0].partitions}
 
-    async def committed(self, topic: str = "numbers", partitions: int = 3) -> dict[int, int]:
+    async def fetch_offsets(self, topic: str = "numbers", partitions: int = 3) -> dict[int, int]:
         """The committed offsets, fetched with a version that every broker supports."""
         answer = await self.connection.ask(
             OffsetFetchRequest(
@@ -242,13 +242,13 @@ class GroupClient:
         assert answer.error_code == 0, answer
         return {p.partition_index: p.committed_offset for p in answer.topics[0].partitions}
 
-    async def deleted(self) -> int:
+    async def delete(self) -> int:
         """The error code of a DeleteGroups of this group."""
         request = DeleteGroupsRequest(groups_names=(self.group,))
         answer = await self._ask(DeleteGroupsResponse, request)
         return answer.results[0].error_code
 
-    async def described(self, version: int | None = None) -> describe_groups.DescribedGroup:
+    async def describe(self, version: int | None = None) -> describe_groups.DescribedGroup:
         request = DescribeGroupsRequest(groups=(self.group,))
         return (await self._ask(DescribeGroupsResponse, request, version)).groups[0]
 

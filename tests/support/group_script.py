@@ -305,7 +305,9 @@ class GroupScript:
     def sync(self, member_id: str, generation: int, **fields: Any) -> SyncGroupReply:
         return self.ask(SyncGroupReply, sync_received, member_id, generation, **fields)
 
-    def synced(self, member_id: str, generation: int, **fields: Any) -> dict[str, tuple[int, ...]]:
+    def sync_assignment(
+        self, member_id: str, generation: int, **fields: Any
+    ) -> dict[str, tuple[int, ...]]:
         """Send a SyncGroup and return the assignment."""
         reply = self.sync(member_id, generation, **fields)
         assert reply.error == 0, self.transcript()
@@ -374,7 +376,7 @@ class GroupScript:
         matched = None if fails else match_topics(resolution.regexes, self.topics.by_name)
         return self.feed(RegexesResolved(topics=matched, version=self.topics.names_version))
 
-    def computed(
+    def finish_computation(
         self,
         target: Mapping[str, Owned] | None = None,
         *,
@@ -462,9 +464,9 @@ class GroupScript:
         """The current assignment of a consumer group's member."""
         return self.consumer.assignments[member_id]
 
-    def assigned(self, member_id: str) -> dict[str, tuple[int, ...]]:
+    def granted_partitions(self, member_id: str) -> dict[str, tuple[int, ...]]:
         """The granted partitions of a consumer group's member, as names and numbers."""
-        return self.named(self.current(member_id).assigned)
+        return self.names_of(self.current(member_id).assigned)
 
     def left_ms(self, kind: DeadlineKind, owner: str = "") -> int | None:
         """The remaining milliseconds of a timer, or None if it is not running."""
@@ -474,7 +476,7 @@ class GroupScript:
     def view(self) -> GroupView:
         return self.engine.describe(self.topics)
 
-    def named(self, held: Iterable[Partition] | None) -> dict[str, tuple[int, ...]]:
+    def names_of(self, held: Iterable[Partition] | None) -> dict[str, tuple[int, ...]]:
         """Partitions as names and numbers."""
         assert held is not None, self.transcript()
         return self.topics.names(held)

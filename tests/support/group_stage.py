@@ -101,7 +101,7 @@ class GroupStage:
         within: Sequence[str] = (),
     ) -> None:
         """Start a client as this member, behind the gateway or bypassing it, behind another one, or
-        with another name in `bootstrap.servers`. `settled` waits for it."""
+        with another name in `bootstrap.servers`. `wait_until_settled` waits for it."""
         gateway = behind or self.gateway
         bootstrap = bootstrap or (self._upstream.bootstrap if beside else gateway.bootstrap)
         self._incarnations += 1
@@ -135,7 +135,7 @@ class GroupStage:
         await member.child.kill()
         self.ledger.process_ended(member.process, member.child.ended_s)
 
-    async def settled(self, protocol: Protocol) -> ObservedGroup:
+    async def wait_until_settled(self, protocol: Protocol) -> ObservedGroup:
         """Wait until gateway and clients agree on the assignment, in a group of this protocol.
 
         The group has exactly these members, each with its protocol. Every partition is assigned to
@@ -181,13 +181,13 @@ class GroupStage:
     async def end(self) -> int:
         """Stop the producer, and check everything as `end_after` does. Returns the number of
         produced records."""
-        produced = await self.produced()
+        produced = await self.stop_producer()
         await self.end_after(produced)
         assert self.gateway.other_lines == []
         assert [line for line in self.gateway.log if line["level"] == "error"] == []
         return produced.acknowledged
 
-    async def produced(self) -> ProducedReport:
+    async def stop_producer(self) -> ProducedReport:
         """Stop the producer, and return what it has produced."""
         assert self._producer is not None
         await self._producer.finish(DRAIN_LIMIT_S)

@@ -52,7 +52,7 @@ class GuardedBroker(OffsetBroker):
 
         def refuse(request: DescribeGroupsRequest) -> Struct:
             groups = tuple(
-                replace(self._described(group), error_code=self.describe_code)
+                replace(self._describe_group(group), error_code=self.describe_code)
                 for group in request.groups
             )
             return DescribeGroupsResponse(groups=groups)

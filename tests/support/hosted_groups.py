@@ -475,15 +475,15 @@ class HostedGroups:
         work = self.driver(group).group.engine
         return work.core.describe(work.topics) if work.is_loaded else None
 
-    async def heard(self, name: str) -> Mapping[str, Any]:
+    async def wait_for_event(self, name: str) -> Mapping[str, Any]:
         """The fields of the latest event of this name. Waits for the first in real time, because
         the mock clock does not know about threads."""
         with trio.fail_after(5):
-            while not self.told(name):
+            while not self.events_named(name):
                 await self._heard.wait()
-        return self.told(name)[-1]
+        return self.events_named(name)[-1]
 
-    def told(self, name: str) -> list[Mapping[str, Any]]:
+    def events_named(self, name: str) -> list[Mapping[str, Any]]:
         """The fields of all events of this name."""
         return [event.fields for event in self.events if event.name == name]
 

@@ -266,7 +266,7 @@ class HostedScene:
         """How many effects of this kind were answered."""
         return sum(isinstance(effect, kind) for effect in self.done)
 
-    def asked(self, kind: type[Struct]) -> int:
+    def count_requests(self, kind: type[Struct]) -> int:
         """How often the anchor has sent this kind of request, answered or not."""
         asks = [
             effect for effect in (*self.done, *self.pending) if isinstance(effect, AskCoordinator)
@@ -316,7 +316,7 @@ class HostedScene:
             case ProbeBroker():
                 return Done(effect, self.is_broker_there)
             case StoreCommits(_call, commits, ids):
-                codes: CommitCodes = {token: self._stored(token, ids) for token in commits}
+                codes: CommitCodes = {token: self._commit_result(token, ids) for token in commits}
                 return Done(effect, codes)
             case Look():
                 is_scripted = self.found is not None
@@ -348,7 +348,7 @@ class HostedScene:
             case _:
                 raise TypeError(f"{effect} has no answer")
 
-    def _stored(self, token: Token, ids: AnchorIds | None) -> frozenset[int] | str:
+    def _commit_result(self, token: Token, ids: AnchorIds | None) -> frozenset[int] | str:
         if not self.is_broker_there:
             return AWAY
         self.sent.append((token, ids))
@@ -398,7 +398,7 @@ class HostedScene:
         self.feed(Asked(call))
         return call
 
-    def gone(self, call: Call) -> None:
+    def disconnect(self, call: Call) -> None:
         """The client disconnects."""
         self.feed(Gone(call))
 
@@ -524,11 +524,11 @@ class HostedScene:
         self.sync(member_id, joined.generation, {member_id: {"foo": (0, 1, 2)}})
         return joined
 
-    def told(self, name: str) -> list[Mapping[str, Any]]:
+    def events_named(self, name: str) -> list[Mapping[str, Any]]:
         """The fields of all events of this name."""
         return [event.fields for event in self.events if event.name == name]
 
-    def logged(self) -> list[str]:
+    def log_names(self) -> list[str]:
         return [line.event for line in self.lines]
 
 

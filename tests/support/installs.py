@@ -24,7 +24,7 @@ _failures: dict[Path, str] = {}
 """The failures of this process, so that not every test retries them."""
 
 
-def installed(name: str, source: bytes, install: Callable[[Path], None]) -> Path:
+def install_once(name: str, source: bytes, install: Callable[[Path], None]) -> Path:
     """The folder that `install` filled, once per source. Two test runs share one install."""
     folder = _base() / f"{name}-{hashlib.sha256(source).hexdigest()[:12]}"
     with one_at_a_time(folder.name):

@@ -5,7 +5,7 @@ import shutil
 from functools import partial
 from pathlib import Path
 
-from tests.support.installs import installed, run
+from tests.support.installs import install_once, run
 from tests.support.requirements import missing
 
 JAVA_OPTIONS = (
@@ -19,7 +19,7 @@ def java_program(name: str, class_path: str) -> tuple[str, ...]:
     """The command that runs the program of this name with these jars."""
     source = PROGRAMS / f"{name}.java"
     compile_it = partial(_compile, source, class_path)
-    folder = installed(f"java-{name}", source.read_bytes() + class_path.encode(), compile_it)
+    folder = install_once(f"java-{name}", source.read_bytes() + class_path.encode(), compile_it)
     return ("java", *JAVA_OPTIONS, "-cp", f"{class_path}:{folder}", name)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 
-from tests.support.installs import INSTALL_LIMIT_S, installed, run
+from tests.support.installs import INSTALL_LIMIT_S, install_once, run
 from tests.support.requirements import missing
 
 POM = Path(__file__).parent / "kafka" / "pom.xml"
@@ -18,7 +18,7 @@ def kafka_jars(release: str) -> Path:
     """The folder with the jars of one release, fetched if this machine does not have them yet."""
     require_java()
     fetch = partial(copy_jars, POM, [f"--activate-profiles=kafka-{release}"])
-    return installed(f"kafka-{release}", POM.read_bytes(), fetch)
+    return install_once(f"kafka-{release}", POM.read_bytes(), fetch)
 
 
 @cache

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-from tests.support.installs import installed, run
+from tests.support.installs import install_once, run
 from tests.support.kafka_jars import kafka_jars
 from tests.support.ports import HOST, free_port, is_open
 from tests.support.until import until_outside_trio
@@ -54,7 +54,7 @@ def kafka_release(name: str, java_options: tuple[str, ...] = QUICK_START) -> Kaf
     """A release in `kafka/pom.xml`, installed if this machine lacks it."""
     jars = kafka_jars(name)
     source = f"{jars} {QUICK_START} {_FORMAT}".encode()
-    prepared = installed(f"kafka-{name}-prepared", source, partial(_prepare, jars))
+    prepared = install_once(f"kafka-{name}-prepared", source, partial(_prepare, jars))
     return KafkaRelease(jars=jars, prepared=prepared, java_options=java_options)
 
 

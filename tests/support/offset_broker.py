@@ -168,14 +168,14 @@ class OffsetBroker(FakeBroker):
         return answer
 
     def _describe(self, request: DescribeGroupsRequest) -> Struct:
-        groups = tuple(self._described(group_id) for group_id in request.groups)
+        groups = tuple(self._describe_group(group_id) for group_id in request.groups)
         if request.include_authorized_operations:
             groups = tuple(
                 replace(group, authorized_operations=self.operations) for group in groups
             )
         return DescribeGroupsResponse(groups=groups)
 
-    def _described(self, group_id: str) -> DescribedGroup:
+    def _describe_group(self, group_id: str) -> DescribedGroup:
         held = self.coordinator.group(group_id)
         if held.member_id:
             return self.coordinator.describe(group_id)

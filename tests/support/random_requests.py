@@ -57,11 +57,11 @@ class RandomRequests:
             case _:
                 return 1
 
-    def owned(self, member_id: str) -> Owned | None:
+    def _owned_partitions(self, member_id: str) -> Owned | None:
         group = self.script.engine.state.group
         is_member = isinstance(group, ConsumerGroup) and member_id in group.members
         if is_member and self.dice.random() < 0.7:
-            return self.script.assigned(member_id)
+            return self.script.granted_partitions(member_id)
         claims: list[Owned | None] = [None, {}, {"foo": (0,)}, {"foo": (0, 1, 2), "gone": (7,)}]
         return self.dice.choice(claims)
 
@@ -73,7 +73,7 @@ class RandomRequests:
             return self.dice.choice([b"", b"\x00", b"\xff\xff\x00\x00", b"\x00\x01junk"])
         return subscription(
             self.topic_names(),
-            owned=self.owned(member_id),
+            owned=self._owned_partitions(member_id),
             generation=self.epoch(member_id),
             version=self.dice.randint(0, 3),
         )
@@ -124,7 +124,7 @@ class RandomRequests:
             epoch,
             topics=dice.choice([None, self.topic_names()]),
             regex=dice.choice([None, None, "", "f.*", "bar|foo", "x*", "("]),
-            owned=None if epoch == 0 else self.owned(member_id),
+            owned=None if epoch == 0 else self._owned_partitions(member_id),
             instance_id=self.instance_id(),
             assignor=dice.choice([None, None, "range", "uniform", "none"]),
             version=dice.choice([0, 1]),
@@ -136,7 +136,7 @@ class RandomRequests:
         token, decision = self.script.commit(
             member_id,
             self.epoch(member_id),
-            self.owned(member_id) or {},
+            self._owned_partitions(member_id) or {},
             instance_id=self.instance_id(),
             version=self.dice.choice([8, 9]),
             is_transactional=self.dice.random() < 0.2,

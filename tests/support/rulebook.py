@@ -61,7 +61,7 @@ class Rulebook:
     rules: tuple[Rule, ...]
     deviations: tuple[Deviation, ...]
 
-    def unresolved(self, text: str) -> list[str]:
+    def unresolved_citations(self, text: str) -> list[str]:
         """The citations in a text that match nothing in the rulebook."""
         rules = {rule.number: rule.rows for rule in self.rules}
         numbered = {"scenario": rules.get("10", frozenset()), "invariant": rules.get("12.1", ())}

@@ -60,7 +60,7 @@ class Rule(NamedTuple):
     permission: AclPermissionType = AclPermissionType.ALLOW
     pattern: ResourcePatternType = ResourcePatternType.LITERAL
 
-    def made(self, kind: type[A]) -> A:
+    def as_acl(self, kind: type[A]) -> A:
         """The rule as an ACL, or as the filter that finds it."""
         user = f"User:{self.user}"
         return kind(self.kind, self.name, self.pattern, user, "*", self.operation, self.permission)
@@ -110,9 +110,11 @@ class SecureKafka:
         allow = AclPermissionType.ALLOW
         last = Rule("nobody", ResourceType.TOPIC, f"last-{uuid4().hex}", AclOperation.READ, allow)
         admin = self.admin()
-        for made in admin.create_acls([rule.made(AclBinding) for rule in (*rules, last)]).values():
+        for made in admin.create_acls(
+            [rule.as_acl(AclBinding) for rule in (*rules, last)]
+        ).values():
             made.result(TIMEOUT_S)
-        while not admin.describe_acls(last.made(AclBindingFilter)).result(TIMEOUT_S):
+        while not admin.describe_acls(last.as_acl(AclBindingFilter)).result(TIMEOUT_S):
             pass
 
     def delete_topic(self, name: str) -> None:

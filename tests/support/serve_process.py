@@ -118,7 +118,7 @@ class ServeProcess:
     def go_on(self) -> None:
         self._process.send_signal(signal.SIGCONT)
 
-    async def ended(self) -> int:
+    async def wait_until_ended(self) -> int:
         """Wait for the process to end by itself, and return its exit status."""
         return await self._process.wait()
 

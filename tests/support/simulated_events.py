@@ -119,14 +119,16 @@ class Recorder(Watch):
 def holdings(state: GroupState, topics: Topics) -> Holdings:
     """The holders in the engine's state."""
     holders: dict[tuple[str, int], str] = {}
-    for member_id, partitions in _held(state, topics):
+    for member_id, partitions in _held_partitions(state, topics):
         for topic, numbers in topics.names(partitions).items():
             for number in numbers:
                 holders[topic, number] = member_id
     return holders
 
 
-def _held(state: GroupState, topics: Topics) -> Iterator[tuple[str, frozenset[Partition]]]:
+def _held_partitions(
+    state: GroupState, topics: Topics
+) -> Iterator[tuple[str, frozenset[Partition]]]:
     match state.group:
         case ConsumerGroup() as group:
             for member_id, current in group.assignments.items():
@@ -184,7 +186,7 @@ def _state_of(member: Member, group: ConsumerGroup, topics: Topics) -> str:
     return "UnrevokedPartitions" if is_to_revoke else "Stable"
 
 
-def simulated(seed: int) -> Sequence[SimulatedStep]:
+def simulate_events(seed: int) -> Sequence[SimulatedStep]:
     """A whole run without lost batches: a crash loses no event."""
     return simulated_with_excuses(seed)[0]
 

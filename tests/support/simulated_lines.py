@@ -23,7 +23,7 @@ def write(steps: Sequence[SimulatedStep], writer: EventWriter) -> None:
             _host(writer, at_s)
         write_reports(step, writer)
         tell = writer.emit if step.is_durable else writer.beside
-        tell(at_s, *map(shifted, step.events))
+        tell(at_s, *map(shift_times, step.events))
 
 
 def _host(writer: EventWriter, at_s: float) -> None:
@@ -32,10 +32,10 @@ def _host(writer: EventWriter, at_s: float) -> None:
 
 def write_reports(step: SimulatedStep, writer: EventWriter) -> None:
     for at_ms, event in step.offsets:
-        writer.beside(at_ms / 1000, shifted(event))
+        writer.beside(at_ms / 1000, shift_times(event))
 
 
-def shifted(event: GatewayEvent, by_s: float = 0.0) -> GatewayEvent:
+def shift_times(event: GatewayEvent, by_s: float = 0.0) -> GatewayEvent:
     """The same event; its times are those of the simulator. A clock may be ahead of them."""
     by_ms = START_MS + round(by_s * 1000)
     match event:

@@ -84,14 +84,14 @@ class SimulatedOffsets:
             if isinstance(request, OffsetCommitReceived) and not reply.error:
                 self._record_commit(who, request)
 
-        def fetched(who: str, request: OffsetFetchReceived) -> Mapping[Partition, int]:
+        def fetch_and_record(who: str, request: OffsetFetchReceived) -> Mapping[Partition, int]:
             offsets = fetch(who, request)
             wanted = offsets.keys() if request.partitions is None else request.partitions
             self._record_fetch(request, {p: offsets.get(p, -1) for p in wanted})
             return offsets
 
         run.network.leaves = leaves
-        run.network.fetch = fetched  # type: ignore[method-assign]
+        run.network.fetch = fetch_and_record  # type: ignore[method-assign]
 
     def forget(self) -> None:
         """Drop pending reports, as the end of the process does."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.pipeline import PipelineError, installed
-from tests.support.installs import installed as fetched
+from tests.support.installs import install_once
 from tests.support.kafka_jars import copy_jars, require_java
 from tests.support.requirements import missing
 
@@ -67,5 +67,7 @@ def running_spark() -> Iterator[SparkSession]:
 def kafka_source() -> list[Path]:
     """The jars of Spark's Kafka source, fetched if this machine does not have them yet."""
     require_java()
-    folder = fetched("spark-kafka-source", _SOURCE.read_bytes(), partial(copy_jars, _SOURCE, []))
+    folder = install_once(
+        "spark-kafka-source", _SOURCE.read_bytes(), partial(copy_jars, _SOURCE, [])
+    )
     return sorted(folder.glob("*.jar"))

@@ -16,7 +16,7 @@ from kafka_codecs.header import RequestHeader, decode_response_header, encode_re
 SIZE = struct.Struct(">i")
 
 
-def framed(payload: bytes) -> bytes:
+def make_frame(payload: bytes) -> bytes:
     """A frame: its size and the payload."""
     return SIZE.pack(len(payload)) + payload
 
@@ -28,7 +28,7 @@ def request_frame(
     header = RequestHeader(
         api_key=key, api_version=version, correlation_id=correlation_id, client_id=client_id
     )
-    return framed(encode_request_header(header) + body)
+    return make_frame(encode_request_header(header) + body)
 
 
 def produce_body(version: int, acks: int, payload: bytes = b"") -> bytes:
@@ -53,14 +53,14 @@ def produce_frame(
     def count(length: int) -> bytes:
         return _varint(length + 1) if flexible else struct.pack(">i", length)
 
-    def named(topic: bytes) -> bytes:
+    def topic_field(topic: bytes) -> bytes:
         if version >= 13:
             return topic
         return count(len(topic)) + topic if flexible else struct.pack(">h", len(topic)) + topic
 
     body = struct.pack(">i", 30_000) + count(len(topics))
     for topic, partitions in topics.items():
-        body += named(topic) + count(len(partitions))
+        body += topic_field(topic) + count(len(partitions))
         for index, records in enumerate(partitions):
             size = count(-1 if records is None else len(records))
             body += struct.pack(">i", index) + size + (records or b"") + tags
@@ -115,7 +115,7 @@ class Wire:
 
 
 @asynccontextmanager
-async def connected(address: tuple[str, int]) -> AsyncIterator[Wire]:
+async def open_wire(address: tuple[str, int]) -> AsyncIterator[Wire]:
     """A connection for the length of the block."""
     async with await trio.open_tcp_stream(*address) as stream:
         yield Wire(stream)

@@ -18,7 +18,7 @@ from kio.serial import entity_reader
 from gateway.data_path.produce_acks import acks_of
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.header import decode_request_header
-from tests.support.wire import SIZE, framed
+from tests.support.wire import SIZE, make_frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Exchange:
     request: bytes
     response: bytes
 
-    def decoded(self) -> Any:
+    def decode_response(self) -> Any:
         """The response, fully decoded by kio."""
         version = self.api_version
         schema = load_response_schema(self.api_key, version)
@@ -91,9 +91,9 @@ class WireRecorder:
         async for frame in _frames(client):
             header, _ = decode_request_header(frame)
             produce = header.api_key == ApiKey.PRODUCE
-            if not produce or acks_of(memoryview(framed(frame)), header.api_version) != 0:
+            if not produce or acks_of(memoryview(make_frame(frame)), header.api_version) != 0:
                 asked.append(frame)
-            await gateway.send_all(framed(frame))
+            await gateway.send_all(make_frame(frame))
         await gateway.send_eof()
 
     async def _responses(
@@ -115,7 +115,7 @@ class WireRecorder:
                     response=frame,
                 )
             )
-            await client.send_all(framed(frame))
+            await client.send_all(make_frame(frame))
 
 
 async def _frames(stream: trio.SocketStream) -> AsyncIterator[bytes]:
@@ -131,7 +131,7 @@ async def _frames(stream: trio.SocketStream) -> AsyncIterator[bytes]:
 
 
 @asynccontextmanager
-async def recorded(
+async def record_traffic(
     ports: list[int], *, listen_host: str, gateway_host: str
 ) -> AsyncIterator[WireRecorder]:
     """Record the traffic of these gateway ports for the length of the block."""

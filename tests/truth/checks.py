@@ -13,7 +13,7 @@ from gateway.events.member_events import PartitionsAssigned
 from gateway.events.offset_events import CommittedOffsets, OffsetsCommitted
 from gateway.pipeline.fold.rows import StepRow, Tables
 from tests.support.event_writer import GROUP, START_MS, EventWriter, lines_of
-from tests.support.folded_lines import folded
+from tests.support.folded_lines import fold_texts
 from tests.support.group_events import EMPTY, PREPARING, STABLE
 from tests.support.simulated_events import SimulatedStep, is_determined
 from tests.support.simulated_lines import write
@@ -33,7 +33,7 @@ def problems(steps: Sequence[SimulatedStep], excused: Set[tuple[str, int]]) -> l
 
 def tables(steps: Sequence[SimulatedStep]) -> Tables:
     """The tables of these steps."""
-    return folded(*lines_of({GROUP: partial(write, steps)}))
+    return fold_texts(*lines_of({GROUP: partial(write, steps)}))
 
 
 def owners(folded_tables: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
@@ -258,7 +258,7 @@ def offsets(steps: Sequence[SimulatedStep], excused: Set[tuple[str, int]]) -> It
     taken_back = committed.keys() & last.holdings.keys() - untold_holdings(steps)[-1] - excused
     for topic, number in sorted(taken_back):
         writer.beside(last.at_ms / 1000, _back(topic, number, committed, last.at_ms))
-    folded_tables = folded(*writer.lines)
+    folded_tables = fold_texts(*writer.lines)
     lost = {
         (row.topic, row.partition) for row in folded_tables.findings if row.kind == "commit_lost"
     }

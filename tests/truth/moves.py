@@ -8,9 +8,9 @@ from gateway.events.member_events import MemberSnapshot
 from gateway.events.offset_events import OffsetsCommitted
 from gateway.pipeline.fold.rows import FindingRow
 from tests.support.event_writer import EventWriter
-from tests.support.folded_lines import folded
+from tests.support.folded_lines import fold_texts
 from tests.support.simulated_events import SimulatedStep
-from tests.support.simulated_lines import shifted, write, write_reports
+from tests.support.simulated_lines import shift_times, write, write_reports
 
 CLOCKS_DIFFER_S_MAX = 20.0
 REPORTED_WITHIN = 100
@@ -28,7 +28,9 @@ def findings(
     whole = [n for n, step in enumerate(steps) if step.loaded is None and step.is_durable]
     whole = [n for n in whole[len(whole) // 4 :] if not _divides_a_report(steps, n)] or [0]
     place = rng.choice(whole)
-    rows = folded(*move_gateways(steps, place, rng.uniform(-1, 1) * CLOCKS_DIFFER_S_MAX)).findings
+    rows = fold_texts(
+        *move_gateways(steps, place, rng.uniform(-1, 1) * CLOCKS_DIFFER_S_MAX)
+    ).findings
     certain = [row for row in rows if row.is_certain and not _is_excused(row, excused)]
     doubts = [row for row in rows if not row.is_certain and row.kind == "owned_twice"]
     return [f"after a move: {row}" for row in certain], _group_at(steps, place) if doubts else None
@@ -76,10 +78,10 @@ def move_gateways(steps: Sequence[SimulatedStep], place: int, ahead_s: float) ->
             second.beside(at_s, HostingStarted(reason="it is free", anchor_generation=None))
         if number:
             for event_s, event in step.offsets:
-                shifted_event = shifted(event, HOSTED_S + ahead_s)
+                shifted_event = shift_times(event, HOSTED_S + ahead_s)
                 second.beside(event_s / 1000 + HOSTED_S + ahead_s, shifted_event)
         tell = second.emit if step.is_durable else second.beside
-        tell(at_s, *(shifted(event, HOSTED_S + ahead_s) for event in step.events))
+        tell(at_s, *(shift_times(event, HOSTED_S + ahead_s) for event in step.events))
     second.end(after[-1].at_ms / 1000 + HOSTED_S + ahead_s)
     return [*first.lines, *second.lines]
 

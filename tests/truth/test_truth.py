@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from tests.support.folded_lines import folded
-from tests.support.simulated_events import simulated, simulated_with_excuses
+from tests.support.folded_lines import fold_texts
+from tests.support.simulated_events import simulate_events, simulated_with_excuses
 from tests.truth import moves
 from tests.truth.checks import owners, problems, rebalances, roll_steps, tables
 
@@ -43,16 +43,16 @@ def test_a_move_to_another_gateway_is_no_fault(seed: int) -> None:
 
 def test_a_move_that_is_none_is_a_fault() -> None:
     """Both gateways host the group at a time: the first one ends after the other has begun."""
-    lines = moves.move_gateways(simulated(0), 200, -15.0)
+    lines = moves.move_gateways(simulate_events(0), 200, -15.0)
     both = [line.replace('"cause":"gateway_ended"', '"cause":"taken"') for line in lines]
-    assert [row for row in folded(*both).findings if row.kind == "owned_twice"]
+    assert [row for row in fold_texts(*both).findings if row.kind == "owned_twice"]
 
 
 def test_a_comparison_can_fail() -> None:
     """Other rebalances and holders than in the tables are told."""
-    steps = simulated(0)
+    steps = simulate_events(0)
     folded_tables = tables(steps)
-    played = simulated(STEPPING_SEED)
+    played = simulate_events(STEPPING_SEED)
     stepping = tables(played)
     if folded_tables.rebalances:
         assert list(rebalances(folded_tables, steps[: len(steps) // 2]))

@@ -77,7 +77,7 @@ def test_our_own_assignors_have_no_flaw(name: str, data: st.DataObject) -> None:
     )
     target: Target = case.assigned_by(ASSIGNORS[name])
     assert flaw_in(target, computation, Topics()) == ""
-    if not case.subscribed:
+    if not case.subscribed_partitions:
         return
-    lost = data.draw(st.sampled_from(sorted(case.subscribed)))
+    lost = data.draw(st.sampled_from(sorted(case.subscribed_partitions)))
     assert flaw_in({i: share - {lost} for i, share in target.items()}, computation, Topics())

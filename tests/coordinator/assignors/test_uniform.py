@@ -58,7 +58,7 @@ def test_the_loads_are_within_one(case: Case) -> None:
 def test_a_member_keeps_partitions_up_to_its_quota(case: Case) -> None:
     """A member loses only nonexistent partitions and those beyond its quota."""
     target = case.assigned_by(assign_uniformly)
-    for member_id, held in case.kept.items():
+    for member_id, held in case.kept_partitions.items():
         assert target[member_id] <= held or held <= target[member_id]
 
 
@@ -66,12 +66,14 @@ def test_a_member_keeps_partitions_up_to_its_quota(case: Case) -> None:
 def test_no_partition_moves_without_need(case: Case) -> None:
     """No balanced target needs fewer moves."""
     target = case.assigned_by(assign_uniformly)
-    assert moves(case.kept, target) == fewest_moves(case.kept, len(case.subscribed))
+    assert moves(case.kept_partitions, target) == fewest_moves(
+        case.kept_partitions, len(case.subscribed_partitions)
+    )
 
 
 def all_balanced_targets(case: Case) -> Iterator[Target]:
     """Every distribution of the partitions in which all loads differ by at most one."""
-    deck = sorted(case.subscribed)
+    deck = sorted(case.subscribed_partitions)
     for hands in product(case.members, repeat=len(deck)):
         dealt = {
             id_: frozenset(p for p, hand in zip(deck, hands, strict=True) if hand == id_)
@@ -96,15 +98,15 @@ def small_cases(draw: st.DrawFn) -> Case:
 @given(small_cases())
 def test_no_target_needs_fewer_moves(case: Case) -> None:
     """Compared with an oracle that tries all balanced targets."""
-    best = min(moves(case.kept, target) for target in all_balanced_targets(case))
-    assert moves(case.kept, case.assigned_by(assign_uniformly)) == best
-    assert fewest_moves(case.kept, len(case.subscribed)) == best
+    best = min(moves(case.kept_partitions, target) for target in all_balanced_targets(case))
+    assert moves(case.kept_partitions, case.assigned_by(assign_uniformly)) == best
+    assert fewest_moves(case.kept_partitions, len(case.subscribed_partitions)) == best
 
 
 @given(cases(is_homogeneous=True))
 def test_the_larger_load_stays_with_members_that_hold_more(case: Case) -> None:
     """No member ends with less than a member that held less before (KAFKA-18688)."""
-    target, held = case.assigned_by(assign_uniformly), case.kept
+    target, held = case.assigned_by(assign_uniformly), case.kept_partitions
     for one, other in product(case.members, repeat=2):
         if len(target[one]) < len(target[other]):
             assert len(held[one]) <= len(held[other])
@@ -114,7 +116,7 @@ def test_the_larger_load_stays_with_members_that_hold_more(case: Case) -> None:
 def test_a_balanced_target_stays(case: Case, dice: Random) -> None:
     """Neither the distribution of the partitions matters, nor which members have the larger
     load."""
-    deck, hands = sorted(case.subscribed), sorted(case.members)
+    deck, hands = sorted(case.subscribed_partitions), sorted(case.members)
     dice.shuffle(deck)
     dice.shuffle(hands)
     old = {id_: frozenset(deck[n :: len(hands)]) for n, id_ in enumerate(hands)}

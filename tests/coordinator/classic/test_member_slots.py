@@ -53,7 +53,7 @@ def test_a_classic_replacement_gets_what_its_predecessor_was_assigned(group: Gro
     group.wait(LONG_MS - 1)
     joined = group.join(group.take_id())
     assert (joined.generation, joined.leader, joined.skip_assignment) == (3, "a", False)
-    assert group.synced(joined.member_id, 3) == {"foo": (1,)}
+    assert group.sync_assignment(joined.member_id, 3) == {"foo": (1,)}
     group.wait(LONG_MS)
     others_hear_nothing(group, "a", "c")
     assert group.beat(joined.member_id, 3).error == ErrorCode.NONE
@@ -81,7 +81,7 @@ def test_a_native_replacement_converts_the_group_and_disturbs_nobody(group: Grou
     group.wait(1_000)
     reply = group.native("n1")
     assert reply.member_epoch == group.consumer.epoch == 3
-    assert group.assigned("n1") == {"foo": (0,)}
+    assert group.granted_partitions("n1") == {"foo": (0,)}
     others_hear_nothing(group)
     assert not group.engine.state.member_slots
     group.check_replay()
@@ -102,7 +102,7 @@ def test_a_slot_survives_the_conversion_by_another_member(group: GroupScript) ->
     group.leave("b")
     group.native("n1")
     group.native("n2")
-    assert [group.assigned(id_) for id_ in ("n1", "n2")] == [{"foo": (0,)}, {"foo": (1,)}]
+    assert [group.granted_partitions(id_) for id_ in ("n1", "n2")] == [{"foo": (0,)}, {"foo": (1,)}]
     others_hear_nothing(group, "c")
     assert group.consumer.epoch == 3
 
@@ -116,7 +116,7 @@ def test_the_replacement_of_the_leader_leads(group: GroupScript, version: int) -
     assert group.classic.core.leader == joined.member_id
     assert joined.leader == (joined.member_id if version == 9 else "a")
     assert joined.skip_assignment is (version == 9)
-    assert group.synced(joined.member_id, 3) == {"foo": (0,)}
+    assert group.sync_assignment(joined.member_id, 3) == {"foo": (0,)}
     others_hear_nothing(group)
 
 

@@ -60,7 +60,7 @@ def group(make_group: MakeGroup) -> GroupScript:
 def rejoins(group: GroupScript) -> None:
     joined = group.join("b", owned={}, generation=3)
     assert (joined.generation, joined.leader) == (3, "a")
-    assert group.synced("b", 3) == BORROWED
+    assert group.sync_assignment("b", 3) == BORROWED
 
 
 def test_one_member_alone_rejoins_and_gets_what_was_left(make_group: MakeGroup) -> None:
@@ -80,12 +80,12 @@ def test_a_native_replacement_gets_it_back(group: GroupScript) -> None:
     """The group is converted with the temporary assignment, so only its owner rejoins once more."""
     assert group.native("n1").member_epoch == group.consumer.epoch == 4
     assert group.consumer.target_of("n1") == partitions({"foo": (2, 3)})
-    assert group.assigned("n1") == {}
+    assert group.granted_partitions("n1") == {}
     assert group.beat("b", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
     group.join("b", owned={})
-    assert group.synced("b", 4) == FOO_1
+    assert group.sync_assignment("b", 4) == FOO_1
     group.native("n1", 4, owned={})
-    assert group.assigned("n1") == {"foo": (2, 3)}
+    assert group.granted_partitions("n1") == {"foo": (2, 3)}
     for member_id in ("a", "d"):
         assert group.beat(member_id, 3).error == ErrorCode.NONE
     assert not group.engine.state.member_slots
@@ -196,7 +196,7 @@ def test_a_temporary_owner_that_repeats_its_join_is_answered_again(group: GroupS
     group.wait(LONG_MS)
     group.join("b", owned={}, generation=3)
     group.join("b", owned={}, generation=3)
-    assert group.synced("b", 3) == {"foo": (1, 2, 3, 4, 5)}
+    assert group.sync_assignment("b", 3) == {"foo": (1, 2, 3, 4, 5)}
     assert group.classic.phase is ClassicPhase.STABLE
 
 
@@ -321,7 +321,7 @@ def test_a_group_is_handed_back_although_its_temporary_owner_was_replaced_before
     group.leave("c")
     group.wait(LONG_MS)
     joined = group.join(instance_id="i1")
-    assert group.synced(joined.member_id, 3) == FOO_1
+    assert group.sync_assignment(joined.member_id, 3) == FOO_1
     group.feed(ReleaseBegan())
     assert group.engine.state.is_leaving
 

@@ -24,7 +24,7 @@ def test_a_member_that_takes_over_an_instance_gives_up_its_membership(
     group.native("n2", instance_id="i1")
     assert group.consumer.members.keys() == {"n2"}
     assert group.native("n2", group.consumer.epoch, owned={}).error == ErrorCode.NONE
-    assert group.assigned("n2") == {"foo": (0, 1, 2)}
+    assert group.granted_partitions("n2") == {"foo": (0, 1, 2)}
     assert group.left_ms(DeadlineKind.SESSION, "n1") is None
 
 
@@ -62,7 +62,7 @@ def test_a_static_member_returns_under_its_own_id(group: GroupScript) -> None:
     group.native("n1", -2, instance_id="i1")
     reply = group.native("n1", instance_id="i1")
     assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, 10)
-    assert group.named(reply.assignment) == owns
+    assert group.names_of(reply.assignment) == owns
     assert group.consumer.epoch == 10
 
 
@@ -76,7 +76,7 @@ def test_a_static_member_whose_client_has_gone_may_be_replaced(make_group: MakeG
     group.given_consumer_group(given_native("n1", assigned=owns, instance_id="i1"))
     reply = group.native("n2", instance_id="i1", disconnected=("n1",))
     assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, 10)
-    assert group.named(reply.assignment) == owns
+    assert group.names_of(reply.assignment) == owns
     assert group.consumer.members.keys() == {"n2"}
     assert group.native("n1", 10).error == ErrorCode.FENCED_INSTANCE_ID
     assert group.native("n1", 10, instance_id="i1").error == ErrorCode.FENCED_INSTANCE_ID
@@ -97,7 +97,7 @@ def test_a_client_that_has_gone_owns_nothing_that_it_had_to_revoke(make_group: M
         static_member, given_native("n2", epoch=11, target={"foo": (1,)}), epoch=11
     )
     reply = group.native("n3", instance_id="i1", disconnected=("n1",))
-    assert group.named(reply.assignment) == {"foo": (0,)}
+    assert group.names_of(reply.assignment) == {"foo": (0,)}
     assert tuple(p.number for p in group.consumer.target_of("n2")) == (1,)
     assert set(group.consumer.holders.values()) == {"n3"}
 
@@ -150,7 +150,7 @@ def test_a_member_that_left_temporarily_may_return_with_another_instance_id_or_n
     group.native("n1", -2, instance_id="i1")
     reply = group.native("n1", instance_id=instance_id)
     assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, 11)
-    assert group.named(reply.assignment) == {"foo": (0,)}
+    assert group.names_of(reply.assignment) == {"foo": (0,)}
     assert dict(group.consumer.instances) == {instance_id or "i1": "n1"}
 
 
@@ -173,7 +173,7 @@ def test_a_static_member_rejoins_in_place(group: GroupScript, is_fenced: bool) -
         assert group.native("n1", 9, instance_id="i1").error == ErrorCode.FENCED_MEMBER_EPOCH
     again = group.native("n1", instance_id="i1")
     assert (again.error, again.member_epoch) == (ErrorCode.NONE, joined.member_epoch)
-    assert group.named(again.assignment) == {"foo": (0, 1, 2)}
+    assert group.names_of(again.assignment) == {"foo": (0, 1, 2)}
     assert group.native("n2", instance_id="i1").error == ErrorCode.UNRELEASED_INSTANCE_ID
 
 
@@ -186,10 +186,10 @@ def test_a_late_copy_of_a_static_join_releases_no_partition(group: GroupScript) 
     )
     group.native("n1", instance_id="i1")
     group.native("n2", 10, owned={})
-    assert group.assigned("n2") == {}
+    assert group.granted_partitions("n2") == {}
     group.native("n1", 10)
     assert group.native("n1", 10, owned={"foo": (0,)}).error == ErrorCode.NONE
-    assert group.named(group.native("n2", 11).assignment) == {"foo": (1,)}
+    assert group.names_of(group.native("n2", 11).assignment) == {"foo": (1,)}
 
 
 @pytest.mark.parametrize("others", [(), ("n2",)], ids=["turns classic", "stays native"])

@@ -14,7 +14,7 @@ from coordinator.interface.roll_policy import RollMode
 from coordinator.interface.topics import Partition
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.support.client_assignors import CLIENT_SIDE, weighted
+from tests.support.client_assignors import CLIENT_SIDE, weighted_assignor
 from tests.support.group_script import GroupScript, Owned, make_topics, subscription, topic_id
 
 ALL = {"n1": {"foo": (0, 1, 2)}}
@@ -24,7 +24,7 @@ ALL = {"n1": {"foo": (0, 1, 2)}}
 def group(make_group: MakeGroup) -> GroupScript:
     """A group whose only member was told to compute the target."""
     group = make_group(config=CLIENT_SIDE)
-    group.native("n1", client_assignors=[weighted()])
+    group.native("n1", client_assignors=[weighted_assignor()])
     return group
 
 
@@ -44,7 +44,7 @@ def test_a_chosen_member_that_left_and_joins_again_is_told_again(group: GroupScr
     """Found by the simulator: nothing had happened in between."""
     epoch = group.prepare("n1", 1).group_epoch
     group.native("n1", -1)
-    reply = group.native("n1", client_assignors=[weighted()])
+    reply = group.native("n1", client_assignors=[weighted_assignor()])
     assert reply.should_compute
     refused = group.install("n1", reply.member_epoch, epoch, ALL)
     assert refused.error is ErrorCode.UNKNOWN_MEMBER_ID
@@ -53,9 +53,11 @@ def test_a_chosen_member_that_left_and_joins_again_is_told_again(group: GroupScr
 def test_each_member_says_something_to_the_selected_assignor(make_group: MakeGroup) -> None:
     """Whichever it prefers itself."""
     group = make_group(config=CLIENT_SIDE)
-    a = weighted(-1, 3, name="a", metadata=b"n1 to a")
+    a = weighted_assignor(-1, 3, name="a", metadata=b"n1 to a")
     group.native("n1", client_assignors=[a])
-    both = [weighted(-1, 3, name=name, metadata=b"n2 to " + name.encode()) for name in "ba"]
+    both = [
+        weighted_assignor(-1, 3, name=name, metadata=b"n2 to " + name.encode()) for name in "ba"
+    ]
     group.native("n2", client_assignors=both)
     protocols = tuple((n, subscription(["foo"], user_data=b"c to " + n.encode())) for n in "ba")
     group.join(group.take_id(protocols=protocols), protocols=protocols)
@@ -70,8 +72,8 @@ def test_a_member_that_can_no_longer_compute_does_not_get_the_group_again(
     """The member may install what it has computed, but cannot read the metadata that the group has
     now."""
     epoch = group.prepare("n1", 1).group_epoch
-    group.native("n2", client_assignors=[weighted()])
-    group.native("n1", 1, client_assignors=[weighted(0, 1)])
+    group.native("n2", client_assignors=[weighted_assignor()])
+    group.native("n1", 1, client_assignors=[weighted_assignor(0, 1)])
     assert group.view().assignor == "weighted"
     assert group.prepare("n1", 1).error is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.install("n1", 1, epoch, ALL).error == 0
@@ -84,7 +86,7 @@ def test_the_slot_of_a_member_that_left_ends_when_the_group_is_prepared(
     group = make_group(
         config=replace(CLIENT_SIDE, replacement_grace_ms=3_000, rolled_since_ms=1_000_000)
     )
-    assignors = [weighted()]
+    assignors = [weighted_assignor()]
     group.native("n1", client_assignors=assignors)
     group.native("n2", client_assignors=assignors)
     epoch = group.prepare("n1", 1).group_epoch
@@ -93,21 +95,21 @@ def test_the_slot_of_a_member_that_left_ends_when_the_group_is_prepared(
     group.native("n2", 1)
     group.native("n2", -1)
     assert group.engine.state.member_slots
-    epoch = group.native("n1", 1, client_assignors=[weighted(reason=1)]).member_epoch
+    epoch = group.native("n1", 1, client_assignors=[weighted_assignor(reason=1)]).member_epoch
     assert group.native("n1", epoch).should_compute
     prepared = group.prepare("n1", epoch)
     assert [member.member_id for member in prepared.members] == ["n1"]
     assert not group.engine.state.member_slots
     assert group.install("n1", epoch, prepared.group_epoch, ALL).error == 0
     group.native("n3", client_assignors=assignors)
-    assert group.named(group.consumer.target_of("n3")) == {}
+    assert group.names_of(group.consumer.target_of("n3")) == {}
 
 
 def test_a_member_that_is_not_named_gets_nothing(group: GroupScript) -> None:
     """A member that had a share loses it."""
     group.install("n1", 1, group.prepare("n1", 1).group_epoch, ALL)
     epoch = group.native("n1", 1).member_epoch
-    joined = group.native("n2", client_assignors=[weighted()])
+    joined = group.native("n2", client_assignors=[weighted_assignor()])
     assert joined.should_compute
     group_epoch = group.prepare("n2", joined.member_epoch).group_epoch
     reply = group.install("n2", joined.member_epoch, group_epoch, {"n2": {"foo": (0, 1, 2)}})
@@ -148,7 +150,10 @@ def test_the_metadata_for_a_member_has_a_limit(group: GroupScript) -> None:
     epoch = group.prepare("n1", 1).group_epoch
     metadata = AssignmentMetadata(version=1, metadata=bytes(MEMBER_BYTES_MAX + 1))
     assert group.install("n1", 1, epoch, ALL, metadata={"n1": metadata}).error == -1
-    assert group.native("n2", client_assignors=[weighted(metadata=metadata.metadata)]).error == -1
+    assert (
+        group.native("n2", client_assignors=[weighted_assignor(metadata=metadata.metadata)]).error
+        == -1
+    )
 
 
 def test_a_paused_group_installs_nothing(group: GroupScript) -> None:
@@ -167,7 +172,7 @@ def test_new_metadata_for_the_same_partitions_reaches_the_member(group: GroupScr
     epoch = group.prepare("n1", 1).group_epoch
     group.install("n1", 1, epoch, ALL)
     group.native("n1", 1)
-    group.native("n1", 2, client_assignors=[weighted(metadata=b"new")])
+    group.native("n1", 2, client_assignors=[weighted_assignor(metadata=b"new")])
     metadata = AssignmentMetadata(version=3, metadata=b"for you")
     group.install("n1", 2, group.prepare("n1", 2).group_epoch, ALL, metadata={"n1": metadata})
     for _ in range(2):
@@ -182,7 +187,7 @@ def test_new_metadata_for_the_same_partitions_reaches_the_member(group: GroupScr
 def test_the_group_of_a_long_computation_is_copied_aside(make_group: MakeGroup) -> None:
     """DEV D65: the step may not take long."""
     group = make_group(config=CLIENT_SIDE, topics=make_topics(foo=SHORT_COMPUTATION_MAX))
-    group.native("n1", client_assignors=[weighted()])
+    group.native("n1", client_assignors=[weighted_assignor()])
     request = PrepareAssignmentReceived(token=99, member_id="n1", member_epoch=1)
     with pytest.raises(LongComputation):
         group.engine.handle(request, now_ms=group.now_ms, topics=group.topics, may_take_long=False)

@@ -38,7 +38,7 @@ def settled_group(group: GroupScript) -> GroupScript:
 
 def targets(group: GroupScript) -> dict[str, Mapping[str, tuple[int, ...]]]:
     """The target of each member, as names and numbers."""
-    return {id_: group.named(group.consumer.target_of(id_)) for id_ in group.consumer.members}
+    return {id_: group.names_of(group.consumer.target_of(id_)) for id_ in group.consumer.members}
 
 
 def begins_a_computation(group: GroupScript) -> bool:
@@ -70,18 +70,18 @@ def test_a_group_goes_on_while_its_target_is_computed(settled_group: GroupScript
 def test_a_received_target_is_installed(settled_group: GroupScript) -> None:
     """Members hear of it at their next heartbeats, as of any other target."""
     settled_group.native("n2")
-    settled_group.computed({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
+    settled_group.finish_computation({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
     consumer = settled_group.consumer
     assert (consumer.assignment_epoch, consumer.epoch, consumer.assignor) == (11, 11, "by-weight")
-    assert settled_group.named(settled_group.native("n1", 10).assignment) == {"foo": (0,)}
+    assert settled_group.names_of(settled_group.native("n1", 10).assignment) == {"foo": (0,)}
     settled_group.native("n1", 10, owned={"foo": (0,)})
-    assert settled_group.named(settled_group.native("n2", 10).assignment) == {"foo": (1, 2)}
+    assert settled_group.names_of(settled_group.native("n2", 10).assignment) == {"foo": (1, 2)}
 
 
 def test_a_member_that_the_result_omits_keeps_its_target(settled_group: GroupScript) -> None:
     """A result has the changes only, like that of any other assignor."""
     settled_group.native("n2")
-    settled_group.computed({"n2": {}})
+    settled_group.finish_computation({"n2": {}})
     assert settled_group.consumer.assignment_epoch == 11
     assert targets(settled_group) == {"n1": ALL, "n2": {}}
     written = [r for r in settled_group.last_step.durable if isinstance(r, TargetAssignmentMember)]
@@ -94,11 +94,11 @@ def test_one_computation_is_under_way_at_a_time(settled_group: GroupScript) -> N
     settled_group.native("n3")
     assert settled_group.last_step.records
     assert not begins_a_computation(settled_group)
-    settled_group.computed()
+    settled_group.finish_computation()
     assert (settled_group.consumer.assignment_epoch, settled_group.consumer.epoch) == (11, 12)
     settled_group.native("n3", 10)
     assert begins_a_computation(settled_group)
-    settled_group.computed()
+    settled_group.finish_computation()
     assert settled_group.consumer.assignment_epoch == 12
     assert all(targets(settled_group).values())
 
@@ -109,7 +109,7 @@ def test_the_result_is_installed_although_the_group_moved_on(settled_group: Grou
     settled_group.native("n2")
     settled_group.native("n3")
     settled_group.native("n1", -1)
-    settled_group.computed({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
+    settled_group.finish_computation({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
     assert (settled_group.consumer.assignment_epoch, settled_group.consumer.epoch) == (11, 13)
     assert targets(settled_group) == {"n2": {"foo": (1, 2)}, "n3": {}}
 
@@ -120,7 +120,7 @@ def test_a_static_replacement_gets_the_share_of_its_predecessor(group: GroupScri
     group.native("n2")
     group.native("n1", -2, instance_id="i")
     group.native("n3", instance_id="i")
-    group.computed({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
+    group.finish_computation({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
     assert group.consumer.assignment_epoch == group.consumer.epoch == 11
     assert targets(group) == {"n3": {"foo": (0,)}, "n2": {"foo": (1, 2)}}
 
@@ -135,12 +135,12 @@ def test_the_share_of_a_predecessor_whose_instance_nobody_has_is_computed_again(
     group.native("n3", instance_id="i")
     group.native("n3", -2, instance_id="i")
     group.native("n3", instance_id="other")
-    group.computed({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
+    group.finish_computation({"n1": {"foo": (0,)}, "n2": {"foo": (1, 2)}})
     assert targets(group) == {"n2": {"foo": (1, 2)}, "n3": {}}
     assert (group.consumer.assignment_epoch, group.consumer.epoch) == (11, 12)
     group.native("n2", 10)
     assert begins_a_computation(group)
-    group.computed({"n3": {"foo": (0,)}})
+    group.finish_computation({"n3": {"foo": (0,)}})
     assert targets(group) == {"n2": {"foo": (1, 2)}, "n3": {"foo": (0,)}}
 
 
@@ -154,7 +154,7 @@ def test_a_member_that_takes_over_an_instance_gets_one_share(group: GroupScript)
     group.native("n1", -2, instance_id="i")
     group.native("n2", instance_id="i")
     assert group.consumer.epoch == 12
-    group.computed({"n1": {"foo": (0,)}, "n2": {"foo": (1,)}, "n4": {"foo": (2,)}})
+    group.finish_computation({"n1": {"foo": (0,)}, "n2": {"foo": (1,)}, "n4": {"foo": (2,)}})
     assert targets(group) == {"n2": {"foo": (1,)}, "n4": {"foo": (2,)}}
 
 
@@ -169,7 +169,7 @@ def test_the_share_of_an_instance_that_was_taken_over_replaces_no_other(
     group.native("n4")
     group.native("n2", -2, instance_id="i")
     group.native("n1", instance_id="i")
-    group.computed({"n1": {"foo": (1,)}, "n2": {"foo": (0,)}, "n4": {"foo": (2,)}})
+    group.finish_computation({"n1": {"foo": (1,)}, "n2": {"foo": (0,)}, "n4": {"foo": (2,)}})
     assert targets(group) == {"n1": {"foo": (1,)}, "n4": {"foo": (2,)}}
 
 
@@ -191,7 +191,7 @@ def test_a_wrong_target_changes_nothing(
     group = make_group(config=PLUG_IN, topics=make_topics(foo=3, bar=1))
     group.given_consumer_group(given_native("n1", assigned=ALL))
     group.native("n2")
-    group.computed(target)
+    group.finish_computation(target)
     assert reason in failure(group).reason
     assert group.last_step.durable == ()
     assert (group.consumer.assignment_epoch, group.consumer.epoch) == (10, 11)
@@ -202,7 +202,7 @@ def test_a_wrong_target_changes_nothing(
 def test_a_failed_computation_is_repeated_later(settled_group: GroupScript) -> None:
     """Not at each heartbeat, and also if the group changes meanwhile."""
     settled_group.native("n2")
-    settled_group.computed(reason="x" * 10_000)
+    settled_group.finish_computation(reason="x" * 10_000)
     assert failure(settled_group).reason == "x" * REASON_CHARS_MAX
     settled_group.native("n3")
     settled_group.wait(RETRY_MS - 1)
@@ -211,7 +211,7 @@ def test_a_failed_computation_is_repeated_later(settled_group: GroupScript) -> N
         assert not begins_a_computation(settled_group)
     settled_group.wait(1)
     settled_group.native("n1", 10)
-    settled_group.computed()
+    settled_group.finish_computation()
     assert settled_group.consumer.assignment_epoch == settled_group.consumer.epoch == 12
     settled_group.native("n4")
     assert begins_a_computation(settled_group), "a success ends the delay"
@@ -238,10 +238,10 @@ def test_a_group_without_native_members_is_advanced_by_its_timer(make_group: Mak
     group.wait(0)
     assert group.consumer.computation is not None
     assert group.left_ms(DeadlineKind.TARGET_DUE) is None
-    group.computed(reason="broken")
+    group.finish_computation(reason="broken")
     assert group.left_ms(DeadlineKind.TARGET_DUE) == RETRY_MS
     group.wait(RETRY_MS)
-    group.computed()
+    group.finish_computation()
     assert group.consumer.assignment_epoch == 11
 
 
@@ -249,11 +249,11 @@ def test_a_restart_begins_the_computation_again(settled_group: GroupScript) -> N
     """The result of the earlier one is ignored, until then and after."""
     settled_group.native("n2")
     settled_group.restart()
-    assert settled_group.computed({"n1": {}, "n2": ALL}, epoch=11).records == ()
+    assert settled_group.finish_computation({"n1": {}, "n2": ALL}, epoch=11).records == ()
     settled_group.native("n1", 10, owned=ALL)
     settled_group.native("n3")
-    settled_group.computed()
-    assert settled_group.computed({"n1": {}, "n2": ALL}, epoch=11).records == ()
+    settled_group.finish_computation()
+    assert settled_group.finish_computation({"n1": {}, "n2": ALL}, epoch=11).records == ()
     assert settled_group.consumer.assignment_epoch == 11
 
 
@@ -265,8 +265,8 @@ def test_the_result_of_an_earlier_computation_is_not_that_of_the_present_one(
     settled_group.restart()
     settled_group.native("n3")
     assert begins_a_computation(settled_group)
-    assert settled_group.computed({"n1": {}, "n2": ALL}, epoch=11).records == ()
-    settled_group.computed({"n3": ALL, "n1": {}, "n2": {}})
+    assert settled_group.finish_computation({"n1": {}, "n2": ALL}, epoch=11).records == ()
+    settled_group.finish_computation({"n3": ALL, "n1": {}, "n2": {}})
     assert settled_group.consumer.assignment_epoch == settled_group.consumer.epoch == 12
 
 
@@ -277,7 +277,7 @@ def test_a_group_upgraded_during_its_first_rebalance_waits_at_an_epoch(
     classic_id = group.take_id()
     group.send_join(classic_id)
     assert group.native("n1").member_epoch == 1
-    group.computed()
+    group.finish_computation()
     assert (group.consumer.assignment_epoch, group.consumer.epoch) == (2, 2)
     assert group.native("n1", 1).member_epoch == 2
 
@@ -296,7 +296,7 @@ def test_a_paused_group_installs_nothing(settled_group: GroupScript) -> None:
     """DEV D75: it keeps the target that it has."""
     settled_group.native("n2")
     settled_group.set_policy(RollMode.PAUSE)
-    settled_group.computed()
+    settled_group.finish_computation()
     assert failure(settled_group).reason == "the group is paused"
     assert settled_group.consumer.assignment_epoch == 10
 
@@ -313,7 +313,7 @@ def test_only_a_short_result_is_checked_at_once(make_group: MakeGroup) -> None:
             topics=group.topics,
             may_take_long=False,
         )
-    group.computed()
+    group.finish_computation()
     assert group.consumer.assignment_epoch == 2
 
 

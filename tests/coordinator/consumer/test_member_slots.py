@@ -45,7 +45,7 @@ def test_a_replacement_gets_exactly_what_its_predecessor_had(group: GroupScript)
     group.wait(1_000)
     reply = group.native("n9")
     assert reply.member_epoch == 10
-    assert group.assigned("n9") == FOO_0
+    assert group.granted_partitions("n9") == FOO_0
     others_hear_nothing(group)
     group.wait(GRACE_MS)
     others_hear_nothing(group)
@@ -56,10 +56,10 @@ def test_a_classic_replacement_of_a_native_member_takes_its_slot(group: GroupScr
     """The protocol does not matter, in either direction."""
     group.native("n1", -1)
     joined = group.join(group.take_id())
-    assert group.synced(joined.member_id, joined.generation) == {"foo": (0,)}
+    assert group.sync_assignment(joined.member_id, joined.generation) == {"foo": (0,)}
     group.leave(joined.member_id)
     group.native("n9")
-    assert group.assigned("n9") == FOO_0
+    assert group.granted_partitions("n9") == FOO_0
     others_hear_nothing(group)
 
 
@@ -78,7 +78,7 @@ def test_a_classic_replacement_of_the_last_native_member_downgrades_quietly(
     joined = group.join(group.take_id())
     assert isinstance(group.engine.state.group, ClassicGroup)
     assert group.beat("c1", 10).error == ErrorCode.NONE
-    assert group.synced(joined.member_id, joined.generation) == {"foo": (0,)}
+    assert group.sync_assignment(joined.member_id, joined.generation) == {"foo": (0,)}
 
 
 def test_a_member_that_stays_away_costs_one_grace(group: GroupScript) -> None:
@@ -112,8 +112,8 @@ def test_two_consumers_with_one_client_id_have_a_slot_each(group: GroupScript) -
     group.native("n1", -1)
     group.native("n2", -1)
     assert group.native("n8").member_epoch == group.native("n9").member_epoch == 10
-    assert {**group.assigned("n8")} == FOO_0
-    assert {**group.assigned("n9")} == FOO_1
+    assert {**group.granted_partitions("n8")} == FOO_0
+    assert {**group.granted_partitions("n9")} == FOO_1
     group.native("n7")
     assert group.consumer.epoch == 11
 
@@ -123,7 +123,7 @@ def test_a_new_member_may_take_the_slot_before_the_returning_one(group: GroupScr
     group.native("n1", -1)
     group.native("new")
     group.native("returned")
-    assert group.assigned("new") == FOO_0
+    assert group.granted_partitions("new") == FOO_0
     assert group.consumer.epoch == 11
 
 
@@ -251,10 +251,10 @@ def test_a_commit_in_flight_still_holds_the_partition(group: GroupScript) -> Non
     token = next(iter(group.engine.state.commits))
     group.native("n1", -1)
     group.native("n9")
-    assert group.assigned("n9") == {}
+    assert group.granted_partitions("n9") == {}
     group.commit_answered(token)
     group.native("n9", 10, owned={})
-    assert group.assigned("n9") == FOO_0
+    assert group.granted_partitions("n9") == FOO_0
 
 
 def _joins(group: GroupScript) -> None:

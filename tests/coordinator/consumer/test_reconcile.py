@@ -177,13 +177,13 @@ def test_a_partition_moves_only_after_it_is_given_up(group: GroupScript) -> None
     assert group.current("b").state is MemberState.UNRELEASED_PARTITIONS
     reply = group.native("a", 10, owned={"foo": (0, 1)})
     assert reply.member_epoch == 10
-    assert group.named(reply.assignment) == {"foo": (0,)}
+    assert group.names_of(reply.assignment) == {"foo": (0,)}
     assert group.native("b", 11).assignment is None
     assert group.native("a", 10).member_epoch == 10  # the heartbeat does not state owned partitions
     assert group.native("a", 10, owned={"foo": (0,)}).member_epoch == 11
     reply = group.native("b", 11)
     assert reply.member_epoch == 11
-    assert group.named(reply.assignment) == {"foo": (1,)}
+    assert group.names_of(reply.assignment) == {"foo": (1,)}
     assert group.view().state == "Stable"
 
 
@@ -198,11 +198,11 @@ def test_a_commit_in_flight_holds_its_partitions(group: GroupScript) -> None:
     group.native("a", 10, owned={"foo": (0,)})
     group.native("a", 10, owned={})
     assert group.native("b", 10, owned={}).member_epoch == 11
-    assert group.assigned("b") == {}
+    assert group.granted_partitions("b") == {}
     group.commit_answered(commit, lost=True)
     assert group.native("b", 11).assignment is None
     group.wait(group.config.lost_commit_hold_ms or 0)
-    assert group.named(group.native("b", 11).assignment) == {"foo": (0,)}
+    assert group.names_of(group.native("b", 11).assignment) == {"foo": (0,)}
 
 
 def test_the_revocation_deadline_starts_with_the_revocation(group: GroupScript) -> None:
@@ -228,7 +228,7 @@ def test_a_member_rejoins_only_when_all_awaited_partitions_are_free(group: Group
     )
     assert group.beat("c", 10).error == ErrorCode.NONE
     group.join("c")
-    assert group.assigned("c") == {"foo": (0,)}
+    assert group.granted_partitions("c") == {"foo": (0,)}
 
 
 @pytest.mark.parametrize(("given", "left_ms"), [(given_native, 10_000), (given_classic, 6_000)])
@@ -251,7 +251,7 @@ def test_a_further_revocation_extends_the_deadline_of_native_members_only(
     speak("foo", "bar")
     group.wait(4_000)
     speak("foo")
-    assert group.named(group.current("m1").pending_revocation) == {"foo": (1,), "bar": (0,)}
+    assert group.names_of(group.current("m1").pending_revocation) == {"foo": (1,), "bar": (0,)}
     assert group.left_ms(DeadlineKind.REVOCATION, "m1") == left_ms
 
 

@@ -39,7 +39,7 @@ def resolved_group(group: GroupScript) -> GroupScript:
     group.native("n1", regex="f.*")
     group.resolve()
     group.native("n1", 1)
-    assert group.assigned("n1") == {"foo": (0, 1, 2)}
+    assert group.granted_partitions("n1") == {"foo": (0, 1, 2)}
     return group
 
 
@@ -55,7 +55,7 @@ def test_an_unresolved_regex_matches_no_topic(group: GroupScript) -> None:
         [EpochCause.REGEX_RESOLVED],
     )
     reply = group.native("n1", 1)
-    assert (reply.member_epoch, group.named(reply.assignment)) == (2, {"foo": (0, 1, 2)})
+    assert (reply.member_epoch, group.names_of(reply.assignment)) == (2, {"foo": (0, 1, 2)})
 
 
 def test_the_result_of_a_resolution_from_before_a_load_is_ignored(group: GroupScript) -> None:
@@ -126,7 +126,7 @@ def test_a_topic_that_appeared_is_picked_up(resolved_group: GroupScript) -> None
     resolved_group.native("n1", 2)
     resolved_group.resolve()
     assert causes(resolved_group) == [EpochCause.REGEX_RESOLVED]
-    assert resolved_group.named(resolved_group.native("n1", 2).assignment) == {
+    assert resolved_group.names_of(resolved_group.native("n1", 2).assignment) == {
         "far": (0,),
         "foo": (0, 1, 2),
     }
@@ -180,11 +180,11 @@ def test_names_and_regex_are_united(make_group: MakeGroup) -> None:
     """Each member has the union of both."""
     group = make_group(topics=make_topics(foo=1, bar=1, zar=1))
     group.native("n1", topics=("bar",), regex="f.*")
-    assert group.assigned("n1") == {"bar": (0,)}
+    assert group.granted_partitions("n1") == {"bar": (0,)}
     group.resolve()
     group.wait(1_000)
     group.native("n1", 2)
-    assert group.assigned("n1") == {"bar": (0,), "foo": (0,)}
+    assert group.granted_partitions("n1") == {"bar": (0,), "foo": (0,)}
 
 
 def test_a_resolved_regex_of_another_member_bumps_at_once(resolved_group: GroupScript) -> None:
@@ -225,7 +225,7 @@ def test_another_regex(make_group: MakeGroup) -> None:
     group.native("n1", 2, owned={})
     assert resolving(group) == {"b.*"}
     group.resolve()
-    assert group.named(group.native("n1", 2).assignment) == {"bar": (0,)}
+    assert group.names_of(group.native("n1", 2).assignment) == {"bar": (0,)}
 
 
 def test_an_empty_regex_clears(resolved_group: GroupScript) -> None:
@@ -257,7 +257,7 @@ def test_a_change_to_a_regex_without_matches_computes_a_new_target(make_group: M
     assert causes(group) == [EpochCause.REGEX_RESOLVED]
     group.wait(1_000)
     group.native("n2", group.current("n2").member_epoch)
-    assert group.assigned("n2") == {"foo": (0, 1)}
+    assert group.granted_partitions("n2") == {"foo": (0, 1)}
 
 
 def test_from_one_regex_to_another_before_there_was_a_target(group: GroupScript) -> None:

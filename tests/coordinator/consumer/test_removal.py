@@ -161,7 +161,7 @@ def test_a_restart_forgets_which_ids_were_replaced(group: GroupScript) -> None:
     group.join(instance_id="i1")
     group.restart()
     group.native("n1", instance_id="i1")
-    assert group.named(group.current("n1").assigned) == held
+    assert group.names_of(group.current("n1").assigned) == held
     assert group.current("n1").member_epoch == group.consumer.epoch == epoch
 
 

@@ -60,7 +60,7 @@ def test_another_assignor_bumps(group: GroupScript) -> None:
     group.native("n1", 10, assignor="range")
     assert causes(group) == [EpochCause.ASSIGNOR_CHANGED]
     assert group.consumer.assignor == "range"
-    assert group.named(group.consumer.target_of("n1")) == {"foo": (0, 1)}
+    assert group.names_of(group.consumer.target_of("n1")) == {"foo": (0, 1)}
     group.native("n2", 10, assignor="uniform")
     assert causes(group) == []
 
@@ -86,7 +86,7 @@ def test_a_topic_that_grew_bumps(group: GroupScript) -> None:
     reply = group.native("n1", 10)
     assert causes(group) == [EpochCause.TOPICS_CHANGED]
     assert reply.member_epoch == 11
-    assert group.named(reply.assignment) == {"foo": (0, 1, 2, 3)}
+    assert group.names_of(reply.assignment) == {"foo": (0, 1, 2, 3)}
     group.topics = make_topics(version=3, foo=4, other=1)
     group.native("n1", 11)
     assert causes(group) == []

@@ -259,7 +259,9 @@ def check_target(group: GroupScript, old: Target) -> None:
     if group_spec(consumer, group.topics, group.config).is_homogeneous:
         loads = sorted(len(share) for share in target.values())
         assert loads[-1] - loads[0] <= 1
-        assert moves(case.kept, target) == fewest_moves(case.kept, len(case.subscribed))
+        assert moves(case.kept_partitions, target) == fewest_moves(
+            case.kept_partitions, len(case.subscribed_partitions)
+        )
     written = {
         r.member_id for r in group.last_step.durable if isinstance(r, TargetAssignmentMember)
     }
@@ -269,7 +271,7 @@ def check_target(group: GroupScript, old: Target) -> None:
 def test_the_first_target_is_computed_whatever_the_clock_says(group: GroupScript) -> None:
     """No earlier target imposes an interval."""
     group.now_ms = 0
-    assert group.named(group.native("n1").assignment) == {"foo": (0, 1, 2)}
+    assert group.names_of(group.native("n1").assignment) == {"foo": (0, 1, 2)}
 
 
 def topic_in_racks(*racks: str, version: int = 1) -> Topics:

@@ -13,7 +13,7 @@ from coordinator.interface.roll_policy import RollPolicy
 from coordinator.interface.volatile_records import ClassicPhase, MemberSlotMoved, ProtocolChanged
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.support.client_assignors import weighted
+from tests.support.client_assignors import weighted_assignor
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, make_topics, partitions
 
@@ -60,17 +60,17 @@ def test_one_native_member_has_the_partitions_until_the_replacement_comes(
     group.wait(GRACE_MS)
     reply = group.native("n2", 10, owned=FOO_1)
     assert reply.member_epoch == 11
-    assert group.assigned("n2") == {"foo": (0, 1, 4)}
+    assert group.granted_partitions("n2") == {"foo": (0, 1, 4)}
     assert group.native("n3", 10, owned={"foo": (3, 5)}).assignment is None
     assert group.beat("c1", 10).error == ErrorCode.NONE
     group.native("n2", 11, owned={"foo": (0, 1, 4)})
     assert group.native("n9").member_epoch == 12
-    assert group.assigned("n9") == {}
+    assert group.granted_partitions("n9") == {}
     group.native("n2", 11, owned={"foo": (0, 1, 4)})
     group.native("n2", 11, owned=FOO_1)
     group.native("n9", 12, owned={})
-    assert group.assigned("n9") == {"foo": (0, 4)}
-    assert group.assigned("n2") == FOO_1
+    assert group.granted_partitions("n9") == {"foo": (0, 4)}
+    assert group.granted_partitions("n2") == FOO_1
     assert group.beat("c1", 10).error == ErrorCode.NONE
     assert not group.engine.state.member_slots
 
@@ -101,13 +101,13 @@ def test_a_classic_replacement_gets_the_partitions_back(make_group: MakeGroup) -
     """At the first heartbeat after the temporary owner has revoked them."""
     group = start_reassigned(make_group)
     joined = group.join(group.take_id())
-    assert group.synced(joined.member_id, 12) == {}
+    assert group.sync_assignment(joined.member_id, 12) == {}
     group.native("n2", 11, owned={"foo": (0, 1, 4)})
     assert group.beat(joined.member_id, 12).error == ErrorCode.NONE
     group.native("n2", 11, owned=FOO_1)
     assert group.beat(joined.member_id, 12).error == ErrorCode.REBALANCE_IN_PROGRESS
     group.join(joined.member_id, owned={})
-    assert group.synced(joined.member_id, 12) == {"foo": (0, 4)}
+    assert group.sync_assignment(joined.member_id, 12) == {"foo": (0, 4)}
 
 
 def test_a_member_that_stays_away_costs_one_temporary_assignment(make_group: MakeGroup) -> None:
@@ -189,7 +189,7 @@ def downgrading(make_group: MakeGroup, config: GroupConfig = CONFIG, **how: obje
     owner = next(id_ for id_ in ("c1", "c2") if len(group.consumer.target_of(id_)) == 4)
     assert group.beat(owner, 10).error == ErrorCode.REBALANCE_IN_PROGRESS
     group.join(owner, owned={})
-    assert len(group.synced(owner, 11)["foo"]) == 4
+    assert len(group.sync_assignment(owner, 11)["foo"]) == 4
     return group
 
 
@@ -199,18 +199,18 @@ def test_where_no_member_is_native_a_classic_one_is_the_temporary_owner(
     """Only it rejoins. The group is downgraded once all have their own again, without a
     rebalance."""
     group = downgrading(make_group)
-    owner = next(id_ for id_ in ("c1", "c2") if len(group.assigned(id_)["foo"]) == 4)
+    owner = next(id_ for id_ in ("c1", "c2") if len(group.granted_partitions(id_)["foo"]) == 4)
     other = "c1" if owner == "c2" else "c2"
     joined = group.join(group.take_id())
-    assert group.synced(joined.member_id, 12) == {}
+    assert group.sync_assignment(joined.member_id, 12) == {}
     group.wait(0)
     assert group.beat(owner, 11).error == ErrorCode.REBALANCE_IN_PROGRESS
     group.join(owner, owned={})
-    assert len(group.synced(owner, 12)["foo"]) == 2
+    assert len(group.sync_assignment(owner, 12)["foo"]) == 2
     assert group.beat(joined.member_id, 12).error == ErrorCode.REBALANCE_IN_PROGRESS
     group.join(joined.member_id, owned={})
     assert group.view().group_type == "consumer"
-    assert group.synced(joined.member_id, 12) == {"foo": (0, 4)}
+    assert group.sync_assignment(joined.member_id, 12) == {"foo": (0, 4)}
     group.wait(0)
     assert group.classic.phase is ClassicPhase.STABLE
     for member_id, epoch in ((owner, 12), (joined.member_id, 12), (other, 10)):
@@ -221,7 +221,7 @@ def test_a_classic_replacement_does_not_count_as_other_assignors(make_group: Mak
     """A target for that would come from a server-side assignor, and ignore what the members' own
     one needs. The classic group would keep it."""
     client_side = replace(CONFIG, client_side_assignors=True)
-    assignors = (weighted(-1, name="range"),)
+    assignors = (weighted_assignor(-1, name="range"),)
     group = downgrading(make_group, client_side, client_assignors=assignors)
     joined = group.join(group.take_id())
     assert group.consumer.epoch == group.consumer.assignment_epoch == 12

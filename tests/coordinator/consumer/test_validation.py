@@ -11,7 +11,7 @@ from coordinator.interface.errors import GroupError
 from coordinator.interface.events import ConsumerHeartbeatReceived
 from coordinator.interface.records import ClientAssignor
 from kafka_codecs.error_codes import ErrorCode
-from tests.support.client_assignors import CLIENT_SIDE, weighted
+from tests.support.client_assignors import CLIENT_SIDE, weighted_assignor
 from tests.support.engine_requests import NATIVE_BEAT, NATIVE_JOIN
 from tests.support.group_values import partitions
 
@@ -69,26 +69,33 @@ def test_invalid_heartbeats_are_refused(event: ConsumerHeartbeatReceived, code: 
     "how",
     [
         {"server_assignor": "range"},
-        {"client_assignors": (weighted(name=" "),)},
-        {"client_assignors": (weighted(), weighted())},
-        {"client_assignors": (weighted(-2, 3),)},
-        {"client_assignors": (weighted(-1, -1),)},
-        {"client_assignors": (weighted(3, 2, version=3),)},
-        {"client_assignors": (weighted(1, 3, version=0),)},
-        {"client_assignors": (weighted(1, 3, version=4),)},
-        {"client_assignors": tuple(weighted(name=f"{n}") for n in range(CLIENT_ASSIGNORS_MAX + 1))},
+        {"client_assignors": (weighted_assignor(name=" "),)},
+        {"client_assignors": (weighted_assignor(), weighted_assignor())},
+        {"client_assignors": (weighted_assignor(-2, 3),)},
+        {"client_assignors": (weighted_assignor(-1, -1),)},
+        {"client_assignors": (weighted_assignor(3, 2, version=3),)},
+        {"client_assignors": (weighted_assignor(1, 3, version=0),)},
+        {"client_assignors": (weighted_assignor(1, 3, version=4),)},
+        {
+            "client_assignors": tuple(
+                weighted_assignor(name=f"{n}") for n in range(CLIENT_ASSIGNORS_MAX + 1)
+            )
+        },
     ],
 )
 def test_contradictory_client_side_assignors_are_refused(how: dict[str, Any]) -> None:
     """The KIP says so, where such assignors are switched on. They are ignored elsewhere (rule
     9.7)."""
-    event = replace(NATIVE_BEAT, **{"client_assignors": (weighted(),), **how})
+    event = replace(NATIVE_BEAT, **{"client_assignors": (weighted_assignor(),), **how})
     with pytest.raises(GroupError) as refusal:
         check_heartbeat(event, CLIENT_SIDE)
     assert refusal.value.code is ErrorCode.INVALID_REQUEST
     check_heartbeat(event, GroupConfig())
 
 
-@pytest.mark.parametrize("assignor", [weighted(-1, 0, version=-1), weighted(0, 0), weighted(2, 5)])
+@pytest.mark.parametrize(
+    "assignor",
+    [weighted_assignor(-1, 0, version=-1), weighted_assignor(0, 0), weighted_assignor(2, 5)],
+)
 def test_valid_client_side_assignors_pass(assignor: ClientAssignor) -> None:
     check_heartbeat(replace(NATIVE_BEAT, client_assignors=(assignor,)), CLIENT_SIDE)

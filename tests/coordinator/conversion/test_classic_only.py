@@ -8,7 +8,7 @@ from coordinator.interface.config import GroupConfig, MigrationPolicy
 from coordinator.interface.volatile_records import ClassicPhase, DeadlineKind
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.support.client_assignors import CLIENT_SIDE, weighted
+from tests.support.client_assignors import CLIENT_SIDE, weighted_assignor
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript, make_topics
 
@@ -50,7 +50,7 @@ def test_it_does_not_wait_for_the_target_of_a_member_that_has_gone(make_group: M
     """No remaining member can compute a target (rule 9.7)."""
     policy = MigrationPolicy.UPGRADE
     group = make_group(config=replace(CLIENT_SIDE, consumer_migration_policy=policy))
-    computes = (weighted(-1, name="range"),)
+    computes = (weighted_assignor(-1, name="range"),)
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0),
         given_native("n1", assigned=REST, client_assignors=computes),

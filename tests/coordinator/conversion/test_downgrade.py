@@ -59,7 +59,7 @@ def test_a_replacement_rebalances_unless_every_member_has_synced(
     while group.view().state != "Stable":
         c1 = group.join(c1.member_id, protocols=protocols)
     if has_synced:
-        assert group.synced(c1.member_id, c1.generation, protocol_name="sticky")
+        assert group.sync_assignment(c1.member_id, c1.generation, protocol_name="sticky")
     token = group.send_join(instance_id="i1", protocols=(("range", GOOD), ("sticky", GOOD)))
     assert group.is_parked(token) is not has_synced
 
@@ -76,7 +76,7 @@ def test_a_member_that_waits_for_a_partition_causes_a_rebalance(group: GroupScri
         ),
         given_native("n2", assigned={"foo": (1, 2)}, target={"foo": (2,)}, instance_id="i2"),
     )
-    assert group.synced("c1", 10) == {"foo": (0,)}
+    assert group.sync_assignment("c1", 10) == {"foo": (0,)}
     assert group.is_parked(group.send_join(instance_id="i2"))
     assert group.classic.phase is ClassicPhase.PREPARING_REBALANCE
     kinds = {key.kind for key in group.engine.state.deadlines}
@@ -115,7 +115,7 @@ def test_a_downgrade_stores_pending_revocations_as_assigned(group: GroupScript) 
     group.restart()
     stored = group.classic.members["c1"].assignment
     assert read_assignment(stored) == {"foo": (0, 1)}
-    assert group.named(group.native("n2").assignment) == {"foo": (2,)}
+    assert group.names_of(group.native("n2").assignment) == {"foo": (2,)}
 
 
 def test_the_first_member_leads_after_a_downgrade(group: GroupScript) -> None:
@@ -148,7 +148,7 @@ def test_a_member_with_an_older_epoch_goes_on_with_it_after_a_quiet_downgrade(
     assert group.commit("c1", 7, {"foo": (0,)})[1].error == ErrorCode.NONE
     assert group.beat("c1", 8).error == ErrorCode.ILLEGAL_GENERATION
     assert group.join("c1").generation == 10
-    assert group.synced("c1", 10) == {"foo": (0,)}
+    assert group.sync_assignment("c1", 10) == {"foo": (0,)}
     assert group.beat("c1", 7).error == ErrorCode.ILLEGAL_GENERATION
     group.native("n2", instance_id="i1")
     assert group.beat("c1", 10).error == ErrorCode.NONE
@@ -164,7 +164,7 @@ def test_a_restart_after_a_quiet_downgrade_knows_the_older_epoch(make_group: Mak
     assert group.beat("c1", 8).error == ErrorCode.ILLEGAL_GENERATION
     group.native("n2", instance_id="i1")
     assert group.beat("c1", 7).error == ErrorCode.NONE
-    assert group.assigned("c1") == {"foo": (0,)}
+    assert group.granted_partitions("c1") == {"foo": (0,)}
 
 
 def test_a_restart_knows_that_a_member_has_the_generation(make_group: MakeGroup) -> None:
@@ -220,4 +220,4 @@ def test_a_member_that_lags_after_a_quiet_downgrade_is_upgraded_as_it_is(
     group.join(instance_id="i1")
     group.native("n2", instance_id="i1")
     assert group.beat("c1", 7).error == ErrorCode.NONE
-    assert group.assigned("c1") == {"foo": (0,)}
+    assert group.granted_partitions("c1") == {"foo": (0,)}

@@ -92,7 +92,7 @@ def test_a_protocol_that_a_member_dropped_is_not_used(group: GroupScript) -> Non
     assert group.is_parked(token)
     assert group.native("n1").error == ErrorCode.NONE
     assert group.consumer.members[ids["a"]].topic_names == ("foo",)
-    assert group.assigned(ids["b"]) == {"foo": (1,)}
+    assert group.granted_partitions(ids["b"]) == {"foo": (1,)}
 
 
 def test_a_member_at_an_older_epoch_since_the_downgrade_continues_from_there(
@@ -108,10 +108,10 @@ def test_a_member_at_an_older_epoch_since_the_downgrade_continues_from_there(
     group.native("n1", -1)
     assert group.view().state == "PreparingRebalance"
     assert group.native("n2").assignment == frozenset()
-    assert group.assigned("c1") == {"foo": (0, 1, 2)}
+    assert group.granted_partitions("c1") == {"foo": (0, 1, 2)}
     assert group.beat("c1", 9).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert group.join("c1", owned={"foo": (0, 1, 2)}).generation == 9
-    assert len(group.synced("c1", 9)["foo"]) < 3
+    assert len(group.sync_assignment("c1", 9)["foo"]) < 3
 
 
 def test_a_pending_revocation_survives_a_downgrade_and_upgrade(group: GroupScript) -> None:
@@ -130,7 +130,7 @@ def test_a_pending_revocation_survives_a_downgrade_and_upgrade(group: GroupScrip
     group.native("n2")
     assert group.current("c1").state is MemberState.UNREVOKED_PARTITIONS
     assert group.left_ms(DeadlineKind.REVOCATION, "c1") == 10_000
-    assert group.named(group.current("n2").assigned) == {"foo": (2,)}
+    assert group.names_of(group.current("n2").assigned) == {"foo": (2,)}
 
 
 def test_a_restart_after_the_downgrade_makes_no_second_owner(group: GroupScript) -> None:
@@ -159,7 +159,7 @@ def test_a_rebalance_that_an_upgrade_interrupts_is_not_forgotten(group: GroupScr
     group.leave("c2")
     reply = group.native("n1", instance_id="i1")
     assert reply.member_epoch == 5
-    assert group.named(reply.assignment) == {"foo": (0, 1, 2)}
+    assert group.names_of(reply.assignment) == {"foo": (0, 1, 2)}
     assert causes(group) == [EpochCause.CONVERTED, EpochCause.REBALANCE_INTERRUPTED]
 
 
@@ -174,7 +174,7 @@ def test_a_topic_that_grew_before_an_upgrade_is_not_forgotten(group: GroupScript
     group.topics = make_topics(foo=4, bar=1)
     reply = group.native("n1", instance_id="i1")
     assert reply.member_epoch == 5
-    assert group.named(reply.assignment) == {"foo": (0, 3)}
+    assert group.names_of(reply.assignment) == {"foo": (0, 3)}
     assert causes(group) == [EpochCause.CONVERTED, EpochCause.REBALANCE_INTERRUPTED]
 
 
@@ -220,7 +220,7 @@ def test_a_partition_that_a_cooperative_member_is_revoking_is_not_free(group: Gr
     group.given_classic_group(c1, generation=4)
     assert group.native("n1").assignment == frozenset()
     assert group.current("c1").state is MemberState.UNREVOKED_PARTITIONS
-    assert group.assigned("c1") == {"foo": (0,)}
+    assert group.granted_partitions("c1") == {"foo": (0,)}
     assert group.left_ms(DeadlineKind.REVOCATION, "c1") == 10_000
     assert group.beat("c1", 4).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert group.join("c1", owned={"foo": (0,)}).generation == 5
@@ -243,8 +243,8 @@ def test_a_cooperative_member_keeps_an_assignment_discarded_by_an_interrupted_re
     group.send_join("c2", owned={"foo": (2,)})
     group.leave("c2")  # after the join phase, before the leader's SyncGroup
     assert group.classic.members["c1"].assignment == b""
-    assert group.named(group.native("n1").assignment) == {"foo": (2,)}
-    assert group.assigned("c1") == {"foo": (0, 1)}
+    assert group.names_of(group.native("n1").assignment) == {"foo": (2,)}
+    assert group.granted_partitions("c1") == {"foo": (0, 1)}
 
 
 def test_the_claim_of_the_newer_generation_wins(group: GroupScript) -> None:
@@ -258,8 +258,8 @@ def test_the_claim_of_the_newer_generation_wins(group: GroupScript) -> None:
     group.send_join("c2", owned={"foo": (0,)}, generation=4, embedded_version=2)
     group.send_join(instance_id="i3")  # the join phase is over, so this interrupts the sync phase
     group.native("n1")
-    assert group.assigned("c1") == {"foo": (1,)}
-    assert group.assigned("c2") == {"foo": (0,)}
+    assert group.granted_partitions("c1") == {"foo": (1,)}
+    assert group.granted_partitions("c2") == {"foo": (0,)}
 
 
 def test_a_claim_from_an_earlier_group_of_the_same_name_loses(group: GroupScript) -> None:
@@ -299,7 +299,7 @@ def test_a_member_that_was_told_more_than_it_keeps_rejoins(
     assert group.beat("c2", 4).error == ErrorCode.REBALANCE_IN_PROGRESS
     generation = group.join("c2").generation
     assert group.current("c2").state is not MemberState.UNREVOKED_PARTITIONS
-    assert group.synced("c2", generation) == group.assigned("c2")
+    assert group.sync_assignment("c2", generation) == group.granted_partitions("c2")
 
 
 def test_a_member_that_was_told_more_than_it_keeps_may_become_native(group: GroupScript) -> None:
@@ -325,7 +325,7 @@ def test_partitions_given_up_during_the_upgrade_get_an_owner(group: GroupScript)
         generation=4,
     )
     group.native("n2", instance_id="i2")
-    assert group.named(group.current("c1").pending_revocation) == {"foo": (2,)}
+    assert group.names_of(group.current("c1").pending_revocation) == {"foo": (2,)}
     assert group.consumer.epoch == 5
     targets = [group.consumer.target_of(id_) for id_ in ("c1", "n2")]
     assert frozenset.union(*targets) == partitions({"foo": (0, 1, 2)})
@@ -364,7 +364,7 @@ def test_sticky_user_data_does_not_prevent_an_upgrade(group: GroupScript) -> Non
     )
     group.load(ClassicGroupMetadata(value=value))
     assert group.native("n1").error == ErrorCode.NONE
-    assert group.assigned("c1") == {"foo": (0, 1, 2)}
+    assert group.granted_partitions("c1") == {"foo": (0, 1, 2)}
 
 
 def test_the_obstacles_of_an_upgrade_are_known_beforehand() -> None:

@@ -12,7 +12,7 @@ from coordinator.group.client_assignors import (
     versions_in_use,
 )
 from coordinator.interface.records import ClassicMetadata, Member
-from tests.support.client_assignors import weighted
+from tests.support.client_assignors import weighted_assignor
 
 CLASSIC = AssignorOffer("w", -1, -1, -1, is_native=False)
 
@@ -30,7 +30,7 @@ def test_a_member_offers_its_assignors_and_a_classic_one_its_protocols() -> None
         client_id="",
         client_host="",
         rebalance_timeout_ms=1,
-        client_assignors=(weighted(1, 3, version=2),),
+        client_assignors=(weighted_assignor(1, 3, version=2),),
     )
     assert offers_of(member) == (AssignorOffer("weighted", 1, 3, 2),)
     classic = Member(

@@ -78,7 +78,7 @@ def test_a_commit_of_an_unheld_partition_holds_no_partition(group: GroupScript) 
     _, verdict = group.commit("n1", 10, {"foo": (1, 2)})
     assert verdict.error == ErrorCode.NONE
     group.native("n2", 10, owned={})
-    assert group.assigned("n2") == {"foo": (1, 2)}
+    assert group.granted_partitions("n2") == {"foo": (1, 2)}
 
 
 def test_a_commit_without_a_member_holds_no_partition(group: GroupScript) -> None:
@@ -89,7 +89,7 @@ def test_a_commit_without_a_member_holds_no_partition(group: GroupScript) -> Non
     assert verdict.error == ErrorCode.NONE
     group.wait(group.config.consumer_assignment_interval_ms)
     assert group.native("n1").error == ErrorCode.NONE
-    assert group.assigned("n1")["foo"] == (0, 1, 2)
+    assert group.granted_partitions("n1")["foo"] == (0, 1, 2)
 
 
 @pytest.mark.parametrize("kind", ["none", "classic", "consumer"])

@@ -36,7 +36,9 @@ def test_the_size_of_an_assignment_is_limited(group: GroupScript) -> None:
     too_much = {"foo": range(MEMBER_BYTES_MAX // 4)}
     reply = group.sync(member_id, 1, assignments={member_id: too_much})
     assert reply.error == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert group.synced(member_id, 1, assignments={member_id: {"foo": (0,)}}) == {"foo": (0,)}
+    assert group.sync_assignment(member_id, 1, assignments={member_id: {"foo": (0,)}}) == {
+        "foo": (0,)
+    }
 
 
 def test_the_size_of_a_subscription_is_limited(group: GroupScript) -> None:

@@ -49,7 +49,7 @@ def test_classic_members_alone_notice_that_a_topic_grew(make_group: MakeGroup) -
     group.wait(1)
     assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert group.join("c1", owned={"foo": (0, 1, 2)}).generation == 11
-    assert group.synced("c1", 11) == {"foo": (0, 1, 2, 3)}
+    assert group.sync_assignment("c1", 11) == {"foo": (0, 1, 2, 3)}
 
 
 def test_beside_native_members_a_classic_heartbeat_checks_no_topic(group: GroupScript) -> None:
@@ -120,4 +120,4 @@ def test_a_member_rejoins_for_a_partition_once_it_is_free(make_group: MakeGroup)
     group.native("n1", 9, owned={})
     assert group.beat("c1", 9).error == ErrorCode.REBALANCE_IN_PROGRESS
     group.join("c1", owned={})
-    assert group.synced("c1", 10) == {"foo": (0, 1)}
+    assert group.sync_assignment("c1", 10) == {"foo": (0, 1)}

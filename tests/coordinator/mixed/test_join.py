@@ -44,7 +44,7 @@ def test_the_last_native_member_that_turns_classic_triggers_a_downgrade(group: G
     reply = group.join("n1", instance_id="i1")
     assert (reply.generation, reply.protocol_name) == (2, "range")
     assert group.view().group_type == "classic"
-    assert group.synced("n1", 2, instance_id="i1") == {"foo": (0, 1, 2)}
+    assert group.sync_assignment("n1", 2, instance_id="i1") == {"foo": (0, 1, 2)}
 
 
 def test_a_fenced_client_cannot_rejoin_with_owned_partitions(group: GroupScript) -> None:
@@ -73,7 +73,7 @@ def test_a_member_that_left_temporarily_returns_by_joining(
     group.native("n2", -2, instance_id="i2")
     reply = group.join("n2", instance_id=instance_id, owned={"foo": (0, 1)})
     assert (reply.error, reply.generation) == (ErrorCode.NONE, 0)
-    assert group.synced("n2", 0, instance_id=instance_id) == {"foo": (1,)}
+    assert group.sync_assignment("n2", 0, instance_id=instance_id) == {"foo": (1,)}
     assert group.beat("n2", 0).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert group.join("n2", owned={"foo": (1,)}).generation == 11
 
@@ -86,7 +86,7 @@ def test_a_member_that_left_temporarily_gets_its_partitions_back(group: GroupScr
     )
     group.native("c2", -2, instance_id="i2")
     assert group.join("c2", instance_id="i2").generation == 10
-    assert group.synced("c2", 10) == {"foo": (1, 2)}
+    assert group.sync_assignment("c2", 10) == {"foo": (1, 2)}
 
 
 def test_a_join_keeps_the_fields_that_it_omits(group: GroupScript) -> None:
@@ -176,9 +176,9 @@ def test_a_stale_join_releases_no_partition(group: GroupScript, owned: Owned) ->
     assert group.current("c1").state is MemberState.UNREVOKED_PARTITIONS
     assert group.current("c1").pending_revocation.keys() == OLD
     group.native("n2", 10, owned={})
-    assert group.assigned("n2") == {}
+    assert group.granted_partitions("n2") == {}
     assert group.join("c1", generation=10, embedded_version=3).generation == 11
-    assert group.named(group.native("n2", 11).assignment) == {"foo": (0,)}
+    assert group.names_of(group.native("n2", 11).assignment) == {"foo": (0,)}
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_list_with_the_current_generation_or_none_counts(
     given_a_late_grant(group)
     reply = group.join("c1", generation=generation, embedded_version=embedded_version)
     assert reply.generation == 11
-    assert group.named(group.native("n2", 10, owned={}).assignment) == {"foo": (0,)}
+    assert group.names_of(group.native("n2", 10, owned={}).assignment) == {"foo": (0,)}
 
 
 def test_a_stale_join_does_not_end_a_revocation(group: GroupScript) -> None:

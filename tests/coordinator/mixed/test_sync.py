@@ -15,7 +15,7 @@ def test_a_sync_ends_the_join(group: GroupScript) -> None:
     group.given_consumer_group(given_native("n1"))
     group.join("c1")
     group.wait(2_000)
-    assert group.synced("c1", 11)["foo"]
+    assert group.sync_assignment("c1", 11)["foo"]
     assert group.last_step.durable == ()
     assert group.left_ms(DeadlineKind.SYNC, "c1") is None
     assert group.left_ms(DeadlineKind.SESSION, "c1") == 10_000
@@ -29,8 +29,8 @@ def test_sync_returns_the_partitions_that_a_revoking_member_keeps(group: GroupSc
     )
     group.join("c1", owned={"foo": (0, 1)})
     assert group.current("c1").state is MemberState.UNREVOKED_PARTITIONS
-    assert group.synced("c1", 10) == FOO_0
-    assert group.synced("c1", 10) == FOO_0  # a repeated request gets the same answer
+    assert group.sync_assignment("c1", 10) == FOO_0
+    assert group.sync_assignment("c1", 10) == FOO_0  # a repeated request gets the same answer
 
 
 def test_an_empty_assignment_is_not_zero_bytes(group: GroupScript) -> None:

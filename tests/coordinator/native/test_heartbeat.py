@@ -39,7 +39,7 @@ def test_the_first_member_of_a_new_group(group: GroupScript) -> None:
     8.2)."""
     reply = group.native("n1")
     assert (reply.member_id, reply.member_epoch, reply.heartbeat_interval_ms) == ("n1", 2, 5_000)
-    assert group.named(reply.assignment) == ALL
+    assert group.names_of(reply.assignment) == ALL
     assert [type(record) for record in group.last_step.durable] == [
         MemberMetadata,
         GroupEpoch,
@@ -100,7 +100,7 @@ def test_a_classic_member_turns_native_in_place(group: GroupScript) -> None:
     assert group.left_ms(DeadlineKind.JOIN, "c1") is not None
     reply = group.native("c1")
     assert reply.member_epoch == 10
-    assert group.named(reply.assignment) == ALL
+    assert group.names_of(reply.assignment) == ALL
     assert group.consumer.epoch == 10
     assert not group.consumer.members["c1"].is_classic
     assert group.left_ms(DeadlineKind.JOIN, "c1") is None
@@ -148,7 +148,7 @@ def test_an_unsubscription_takes_effect_at_once(make_group: MakeGroup) -> None:
     group.native("n1", topics=("foo", "bar"))
     reply = group.native("n1", 2, topics=("foo",), owned=both)
     assert reply.member_epoch == 2
-    assert group.named(reply.assignment) == ALL
+    assert group.names_of(reply.assignment) == ALL
     assert (group.consumer.epoch, group.consumer.assignment_epoch) == (3, 2)
     assert group.native("n1", 2, owned=ALL).member_epoch == 2
     group.wait(1_000)
@@ -166,9 +166,9 @@ def test_a_late_join_releases_no_partition(group: GroupScript) -> None:
     )
     late = group.native("n1")
     assert (late.error, late.member_epoch) == (ErrorCode.NONE, 10)
-    assert group.named(late.assignment) == {"foo": (0, 1)}
+    assert group.names_of(late.assignment) == {"foo": (0, 1)}
     group.native("n2", 10, owned={})
-    assert group.assigned("n2") == {}
+    assert group.granted_partitions("n2") == {}
 
 
 def test_a_rejoining_member_gives_up_partitions_it_does_not_confirm(group: GroupScript) -> None:
@@ -179,9 +179,9 @@ def test_a_rejoining_member_gives_up_partitions_it_does_not_confirm(group: Group
         epoch=11,
     )
     assert group.native("n1").member_epoch == 10
-    assert group.named(group.native("n1", 10).assignment) == {"foo": (0,)}
+    assert group.names_of(group.native("n1", 10).assignment) == {"foo": (0,)}
     assert group.native("n1", 10, owned={"foo": (0,)}).member_epoch == 11
-    assert group.named(group.native("n2", 10, owned={}).assignment) == {"foo": (1,)}
+    assert group.names_of(group.native("n2", 10, owned={}).assignment) == {"foo": (1,)}
 
 
 @pytest.mark.parametrize("was_told_to_revoke", [False, True])
@@ -197,14 +197,14 @@ def test_a_rejoining_member_is_assigned_the_partitions_it_holds(
         epoch=11,
     )
     if was_told_to_revoke:
-        assert group.named(group.native("n1", 10).assignment) == {}
+        assert group.names_of(group.native("n1", 10).assignment) == {}
     reply = group.native("n1")
-    assert group.named(reply.assignment) == {"foo": (0,)}
+    assert group.names_of(reply.assignment) == {"foo": (0,)}
     taken = group.native("n1", 10, owned={"foo": (0,)})
-    assert group.named(taken.assignment) == {}
+    assert group.names_of(taken.assignment) == {}
     assert group.native("n1", 10, owned={}).member_epoch == 11
     group.native("n2", 10)
-    assert group.named(group.native("n2", 10, owned={}).assignment) == {"foo": (0,)}
+    assert group.names_of(group.native("n2", 10, owned={}).assignment) == {"foo": (0,)}
 
 
 def test_rejoining_does_not_extend_the_revocation_deadline(group: GroupScript) -> None:
@@ -229,7 +229,7 @@ def test_a_rejoining_member_gets_free_partitions_at_once(group: GroupScript) -> 
         given_native("n1", assigned={"foo": (0,)}, target={"foo": (0, 1)}), epoch=11
     )
     reply = group.native("n1")
-    assert (reply.member_epoch, group.named(reply.assignment)) == (11, {"foo": (0, 1)})
+    assert (reply.member_epoch, group.names_of(reply.assignment)) == (11, {"foo": (0, 1)})
 
 
 def test_a_revocation_is_repeated_until_it_is_acknowledged(group: GroupScript) -> None:
@@ -240,7 +240,7 @@ def test_a_revocation_is_repeated_until_it_is_acknowledged(group: GroupScript) -
         epoch=11,
     )
     for owned in (None, None, ALL, None):
-        assert group.named(group.native("n1", 10, owned=owned).assignment) == {"foo": (0,)}
+        assert group.names_of(group.native("n1", 10, owned=owned).assignment) == {"foo": (0,)}
     reply = group.native("n1", 10, owned={"foo": (0,)})
     assert (reply.member_epoch, reply.assignment) == (11, None)
     assert group.native("n1", 11).assignment is None
@@ -258,7 +258,7 @@ def test_a_grant_at_the_same_epoch_is_repeated_until_it_is_acknowledged(group: G
     group.native("n1", 10)
     group.native("n1", 10, owned={"foo": (0,)})
     for owned in (None, {}, {"foo": (1,)}, None):
-        assert group.named(group.native("n2", 11, owned=owned).assignment) == {"foo": (1, 2)}
+        assert group.names_of(group.native("n2", 11, owned=owned).assignment) == {"foo": (1, 2)}
     assert group.native("n2", 11, owned={"foo": (1, 2)}).assignment is None
     assert group.native("n2", 11).assignment is None
 
@@ -273,8 +273,8 @@ def test_a_grant_in_the_answer_to_a_late_join_is_repeated(group: GroupScript) ->
     assert group.native("n2", 0, owned={}).member_epoch == 11
     group.native("n1", 10)
     group.native("n1", 10, owned={"foo": (0,)})
-    assert group.named(group.native("n2", 0, owned={}).assignment) == {"foo": (1, 2)}
-    assert group.named(group.native("n2", 11).assignment) == {"foo": (1, 2)}
+    assert group.names_of(group.native("n2", 0, owned={}).assignment) == {"foo": (1, 2)}
+    assert group.names_of(group.native("n2", 11).assignment) == {"foo": (1, 2)}
     assert group.native("n2", 11, owned={"foo": (1, 2)}).assignment is None
     assert group.native("n2", 11).assignment is None
 
@@ -295,12 +295,14 @@ def test_revoking_an_unacknowledged_grant_makes_the_member_state_what_it_owns(
     group.native("n2", 10, owned={})
     group.native("n1", 10)
     group.native("n1", 10, owned={"foo": (0,)})
-    assert group.named(group.native("n2", 11).assignment) == {"foo": (1, 2)}  # this answer is lost
+    assert group.names_of(group.native("n2", 11).assignment) == {
+        "foo": (1, 2)
+    }  # this answer is lost
     if is_topic_deleted:
         group.topics = make_topics(version=2)
     else:
         group.native("n3")
-    assert group.named(group.native("n2", 11).assignment) == group.assigned("n2")
+    assert group.names_of(group.native("n2", 11).assignment) == group.granted_partitions("n2")
     if is_loaded_again:
         group.restart()
     assert group.native("n2", 11).error == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -326,9 +328,9 @@ def test_a_member_that_acknowledged_a_grant_revokes_as_usual(group: GroupScript)
     group.native("n3")
     group.native("n2", 11)
     assert group.native("n2", 11).error == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    left = group.assigned("n2")
+    left = group.granted_partitions("n2")
     for owned in ({"foo": (1, 2)}, None):
-        assert group.named(group.native("n2", 11, owned=owned).assignment) == left
+        assert group.names_of(group.native("n2", 11, owned=owned).assignment) == left
     assert len(left["foo"]) == 1
     assert group.native("n2", 11, owned=left).member_epoch == 12
 
@@ -345,7 +347,7 @@ def test_the_answer_repeats_until_a_member_states_the_new_epoch(
     group.native("n2", 10, owned={})
     for _ in range(3):
         reply = group.native("n1", 10)
-        assert (reply.member_epoch, group.named(reply.assignment)) == (11, ALL)
+        assert (reply.member_epoch, group.names_of(reply.assignment)) == (11, ALL)
         group.native("n3")
         group.native("n3", -1)
         group.wait(1_000)
@@ -359,7 +361,7 @@ def test_after_a_load_every_assignment_is_repeated(group: GroupScript) -> None:
         given_native("n1", assigned={"foo": (0,)}), given_native("n2", assigned={"foo": (1, 2)})
     )
     group.restart()
-    assert group.named(group.native("n1", 10).assignment) == {"foo": (0,)}
+    assert group.names_of(group.native("n1", 10).assignment) == {"foo": (0,)}
     assert group.native("n1", 10, owned={"foo": (0,)}).assignment is None
     assert group.native("n1", 10).assignment is None
     for _ in range(2):
@@ -380,4 +382,4 @@ def test_a_static_member_that_left_starts_without_partitions(group: GroupScript)
     )
     group.native("n1", -2, instance_id="i1")
     assert group.native("n1-restarted", instance_id="i1").member_epoch == 11
-    assert group.named(group.native("n2", 10, owned={}).assignment) == {"foo": (1,)}
+    assert group.names_of(group.native("n2", 10, owned={}).assignment) == {"foo": (1,)}

@@ -51,7 +51,7 @@ def test_a_static_member_that_leaves_temporarily_keeps_its_partitions(group: Gro
     group.wait(5_000)
     reply = group.native("n1", -2, instance_id="i1")
     assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, -2)
-    assert group.assigned("n1") == FOO_0
+    assert group.granted_partitions("n1") == FOO_0
     assert group.current("n1").pending_revocation == {}
     assert group.left_ms(DeadlineKind.REVOCATION, "n1") is None
     assert group.left_ms(DeadlineKind.SESSION, "n1") == 40_000
@@ -85,5 +85,5 @@ def test_a_late_leave_does_not_remove_a_member_that_has_joined_again(
     group.native("n1", instance_id="i1", connection=2)
     late = group.native("n1", epoch, instance_id="i1", connection=1)
     assert late.error == ErrorCode.FENCED_MEMBER_EPOCH
-    assert group.assigned("n1") == {"foo": (0, 1, 2)}
+    assert group.granted_partitions("n1") == {"foo": (0, 1, 2)}
     assert group.native("n1", epoch, instance_id="i1", connection=2).error == ErrorCode.NONE

@@ -24,7 +24,7 @@ def is_free(group: GroupScript) -> bool:
     """Whether n2 gets the partition that n1 has to give up."""
     epoch = group.current("n2").member_epoch
     assert group.native("n2", epoch).error == ErrorCode.NONE
-    return group.assigned("n2") == {"foo": (1,)}
+    return group.granted_partitions("n2") == {"foo": (1,)}
 
 
 def test_a_statement_releases_nothing_that_its_sender_was_not_told_to_give_up(
@@ -33,7 +33,7 @@ def test_a_statement_releases_nothing_that_its_sender_was_not_told_to_give_up(
     """The client has been granted the partition, and may not have taken it yet: librdkafka first
     asks for the names of topics."""
     reply = moving.native("n1", 10, owned=ONE)
-    assert (reply.member_epoch, moving.named(reply.assignment)) == (10, ONE)
+    assert (reply.member_epoch, moving.names_of(reply.assignment)) == (10, ONE)
     assert not is_free(moving)
     assert moving.native("n1", 10, owned=ONE).member_epoch == 11
     assert is_free(moving)

@@ -12,7 +12,7 @@ from coordinator.interface.volatile_records import ComputationFailed
 from kafka_codecs.consumer_protocol import decode_assignment
 from kafka_codecs.error_codes import ErrorCode
 from tests.coordinator.conftest import MakeGroup
-from tests.support.client_assignors import CLIENT_SIDE, weighted
+from tests.support.client_assignors import CLIENT_SIDE, weighted_assignor
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import (
     GroupScript,
@@ -39,7 +39,9 @@ def joins(
 ) -> None:
     """A member joins, and does not compute anything yet."""
     group.native(
-        member_id, client_assignors=assignors or (weighted(),), rebalance_timeout_ms=timeout_ms
+        member_id,
+        client_assignors=assignors or (weighted_assignor(),),
+        rebalance_timeout_ms=timeout_ms,
     )
 
 
@@ -78,13 +80,13 @@ def failures(group: GroupScript) -> list[str]:
 
 
 def target(group: GroupScript) -> dict[str, Mapping[str, tuple[int, ...]]]:
-    return {id_: group.named(group.consumer.target_of(id_)) for id_ in group.consumer.members}
+    return {id_: group.names_of(group.consumer.target_of(id_)) for id_ in group.consumer.members}
 
 
 def test_72_a_heartbeat_tells_the_chosen_member(group: GroupScript) -> None:
     """One member, and no other. It is told again until it asks for the group."""
-    assert group.native("n1", client_assignors=[weighted()]).should_compute
-    assert not group.native("n2", client_assignors=[weighted()]).should_compute
+    assert group.native("n1", client_assignors=[weighted_assignor()]).should_compute
+    assert not group.native("n2", client_assignors=[weighted_assignor()]).should_compute
     assert is_told(group, "n1")
     group.prepare("n1", epoch_of(group, "n1"))
     assert not is_told(group, "n1")
@@ -93,8 +95,10 @@ def test_72_a_heartbeat_tells_the_chosen_member(group: GroupScript) -> None:
 
 def test_73_the_chosen_member_gets_the_group_and_its_target(settled_group: GroupScript) -> None:
     """The answer has what each member says: reason, version and metadata, instance and rack."""
-    settled_group.native("n1", 2, client_assignors=[weighted(1, 2, metadata=b"heavy", reason=1)])
-    settled_group.native("n3", instance_id="i", rack_id="r", client_assignors=[weighted()])
+    settled_group.native(
+        "n1", 2, client_assignors=[weighted_assignor(1, 2, metadata=b"heavy", reason=1)]
+    )
+    settled_group.native("n3", instance_id="i", rack_id="r", client_assignors=[weighted_assignor()])
     prepared = settled_group.prepare("n2", 2)
     assert (prepared.group_epoch, prepared.assignor) == (5, "weighted")
     n1, n2, n3 = prepared.members
@@ -118,7 +122,7 @@ def test_74_the_target_is_validated_and_installed(settled_group: GroupScript) ->
     settled_group.native("n1", 2, owned={"foo": (0, 1, 2, 3)})
     settled_group.native("n1", 2, owned={"foo": (0, 1)})
     reply = settled_group.native("n2", 2)
-    assert settled_group.named(reply.assignment) == {"foo": (2, 3)}
+    assert settled_group.names_of(reply.assignment) == {"foo": (2, 3)}
     assert reply.assignment_metadata == metadata
 
 
@@ -128,7 +132,7 @@ def test_74_metadata_belongs_to_the_epoch_of_its_target(settled_group: GroupScri
     epoch = settled_group.prepare("n2", 2).group_epoch
     settled_group.install("n2", 2, epoch, HALVES, metadata=metadata)
     revokes = settled_group.native("n1", 2, owned={"foo": (0, 1, 2, 3)})
-    assert settled_group.named(revokes.assignment) == {"foo": (0, 1)}
+    assert settled_group.names_of(revokes.assignment) == {"foo": (0, 1)}
     assert (revokes.member_epoch, revokes.assignment_metadata) == (2, None)
     advances = settled_group.native("n1", 2, owned={"foo": (0, 1)})
     assert (advances.member_epoch, advances.assignment_metadata) == (epoch, metadata["n1"])
@@ -200,49 +204,56 @@ def test_79_a_chosen_member_that_goes_is_replaced_at_once(
 ) -> None:
     """The same happens to one that no longer handles all versions, unless it has asked for the
     group before."""
-    settled_group.native("n1", 2, client_assignors=[weighted(version=1)])
+    settled_group.native("n1", 2, client_assignors=[weighted_assignor(version=1)])
     if has_asked:
         settled_group.prepare("n2", 2)
     if leaves:
         settled_group.native("n2", -1)
     else:
-        assert not settled_group.native("n2", 2, client_assignors=[weighted(2, 3)]).should_compute
+        assert not settled_group.native(
+            "n2", 2, client_assignors=[weighted_assignor(2, 3)]
+        ).should_compute
     assert is_told(settled_group, "n1") is (leaves or not has_asked)
 
 
 def test_80_a_joiner_whose_versions_overlap_with_nobodys_is_refused(group: GroupScript) -> None:
     """So is a change to such versions. Other assignors may overlap."""
-    joins(group, "n1", weighted(0, 3))
-    joins(group, "n2", weighted(2, 5))
-    why_not = group.native("n3", client_assignors=[weighted(6, 7)])
+    joins(group, "n1", weighted_assignor(0, 3))
+    joins(group, "n2", weighted_assignor(2, 5))
+    why_not = group.native("n3", client_assignors=[weighted_assignor(6, 7)])
     assert why_not.error is ErrorCode.UNSUPPORTED_ASSIGNOR
     assert "n3" not in group.consumer.members
     epoch = epoch_of(group, "n1")
-    for alone in (weighted(6, 6), weighted(0, 1)):
+    for alone in (weighted_assignor(6, 6), weighted_assignor(0, 1)):
         assert group.native("n1", epoch, client_assignors=[alone]).error == 112
-    assert group.native("n4", client_assignors=[weighted(5, 7)]).error == 0
-    assert group.native("n5", client_assignors=[weighted(9, 9), weighted(name="x")]).error == 112
+    assert group.native("n4", client_assignors=[weighted_assignor(5, 7)]).error == 0
+    assert (
+        group.native(
+            "n5", client_assignors=[weighted_assignor(9, 9), weighted_assignor(name="x")]
+        ).error
+        == 112
+    )
 
 
 def test_80_a_member_stays_although_the_one_it_overlapped_with_has_left(
     group: GroupScript,
 ) -> None:
     """Only a joiner, or a change, is refused."""
-    joins(group, "n1", weighted(0, 2))
-    joins(group, "n2", weighted(2, 4))
-    joins(group, "n3", weighted(4, 6))
+    joins(group, "n1", weighted_assignor(0, 2))
+    joins(group, "n2", weighted_assignor(2, 4))
+    joins(group, "n3", weighted_assignor(4, 6))
     group.native("n2", -1)
-    for assignors in (None, [weighted(4, 6)]):
+    for assignors in (None, [weighted_assignor(4, 6)]):
         assert group.native("n3", epoch_of(group, "n3"), client_assignors=assignors).error == 0
     assert group.consumer.assignor == "uniform"
 
 
 def test_81_the_chosen_member_handles_all_versions(group: GroupScript) -> None:
     """The KIP's example: A [1-5], B [3-4], C [2-4]."""
-    joins(group, "B", weighted(3, 4))
-    joins(group, "C", weighted(2, 4, version=2))
+    joins(group, "B", weighted_assignor(3, 4))
+    joins(group, "C", weighted_assignor(2, 4, version=2))
     computes(group, "C", {"C": {"foo": (0, 1, 2, 3)}})
-    joins(group, "A", weighted(1, 5))
+    joins(group, "A", weighted_assignor(1, 5))
     assert [is_told(group, member_id) for member_id in "BCA"] == [False, False, True]
 
 
@@ -250,11 +261,11 @@ def test_82_without_a_member_that_handles_all_versions_the_server_computes(
     group: GroupScript,
 ) -> None:
     """The group is not stuck."""
-    joins(group, "n1", weighted(1, 3, version=1))
-    joins(group, "n2", weighted(3, 5))
+    joins(group, "n1", weighted_assignor(1, 3, version=1))
+    joins(group, "n2", weighted_assignor(3, 5))
     assert group.consumer.assignor == "uniform"
     assert group.consumer.assignment_epoch == group.consumer.epoch
-    group.native("n1", epoch_of(group, "n1"), client_assignors=[weighted(1, 3)])
+    group.native("n1", epoch_of(group, "n1"), client_assignors=[weighted_assignor(1, 3)])
     assert [is_told(group, member_id) for member_id in ("n1", "n2")] == [False, True]
 
 
@@ -328,7 +339,7 @@ def test_86_a_client_side_assignor_is_used_if_all_members_support_it(group: Grou
 
 def test_87_of_several_the_members_preference_decides(group: GroupScript) -> None:
     """Most first preferences among those that all support; by name in a tie."""
-    a, b, c = weighted(name="a"), weighted(name="b"), weighted(name="c")
+    a, b, c = weighted_assignor(name="a"), weighted_assignor(name="b"), weighted_assignor(name="c")
     joins(group, "n1", b, a)
     assert group.view().assignor == "b"
     joins(group, "n2", a, b, c)
@@ -341,11 +352,11 @@ def test_87_of_several_the_members_preference_decides(group: GroupScript) -> Non
 @pytest.mark.parametrize(
     "changed",
     [
-        (weighted(metadata=b"lag"),),
-        (weighted(reason=2),),
-        (weighted(0, 4, version=3),),
-        (weighted(version=2),),
-        (weighted(), weighted(name="another")),
+        (weighted_assignor(metadata=b"lag"),),
+        (weighted_assignor(reason=2),),
+        (weighted_assignor(0, 4, version=3),),
+        (weighted_assignor(version=2),),
+        (weighted_assignor(), weighted_assignor(name="another")),
         (),
     ],
 )
@@ -356,7 +367,7 @@ def test_88_what_a_member_says_to_its_assignors_calls_for_a_new_target(
     computes(settled_group, "n2", HALVES)
     before = settled_group.consumer.epoch
     epoch = epoch_of(settled_group, "n1")
-    settled_group.native("n1", epoch, client_assignors=[weighted()])
+    settled_group.native("n1", epoch, client_assignors=[weighted_assignor()])
     settled_group.native("n1", epoch)
     assert settled_group.consumer.epoch == before
     settled_group.native("n1", epoch, client_assignors=changed)
@@ -386,7 +397,7 @@ def classic(group: GroupScript) -> GroupScript:
 
 def rolls(group: GroupScript) -> None:
     """n1 joins the classic group, computes a target that gives it half, and gets that."""
-    group.native("n1", client_assignors=[weighted(-1, 3)])
+    group.native("n1", client_assignors=[weighted_assignor(-1, 3)])
     metadata = {id_: AssignmentMetadata(version=-1, metadata=id_.encode()) for id_ in HALF_EACH}
     epoch = group.prepare("n1", epoch_of(group, "n1")).group_epoch
     reply = group.install("n1", epoch_of(group, "n1"), epoch, HALF_EACH, metadata=metadata)
@@ -399,7 +410,7 @@ def test_89_user_data_of_classic_members_becomes_metadata_of_version_minus_1(
     classic: GroupScript,
 ) -> None:
     """What the assignor says to them goes back as user data."""
-    assert classic.native("n1", client_assignors=[weighted(-1, 3)]).should_compute
+    assert classic.native("n1", client_assignors=[weighted_assignor(-1, 3)]).should_compute
     c1, n1 = classic.prepare("n1", epoch_of(classic, "n1")).members
     assert (c1.version, c1.metadata, n1.version) == (-1, b"7", 3)
     assert c1.target == partitions(ALL)
@@ -412,10 +423,10 @@ def test_89_user_data_of_classic_members_becomes_metadata_of_version_minus_1(
 @pytest.mark.parametrize(
     ("assignors", "error"),
     [
-        ((weighted(-1, 3),), 0),
-        ((weighted(-1, 3), weighted(name="other")), 0),
-        ((weighted(0, 3),), 69),
-        ((weighted(-1, 3, name="other"),), 69),
+        ((weighted_assignor(-1, 3),), 0),
+        ((weighted_assignor(-1, 3), weighted_assignor(name="other")), 0),
+        ((weighted_assignor(0, 3),), 69),
+        ((weighted_assignor(-1, 3, name="other"),), 69),
         ((), 69),
     ],
 )
@@ -428,7 +439,7 @@ def test_90_a_classic_group_with_a_custom_assignor_needs_a_joiner_that_goes_on_w
         assert classic.view().group_type == "classic"
         return
     assert classic.view().assignor == "weighted"
-    assert classic.named(classic.consumer.target_of("c1")) == ALL
+    assert classic.names_of(classic.consumer.target_of("c1")) == ALL
     assert classic.consumer.target_metadata["c1"] == AssignmentMetadata(version=-1, metadata=b"all")
 
 
@@ -489,12 +500,12 @@ def test_92_only_the_session_fences_the_chosen_member(
 @pytest.mark.parametrize(
     "assignor",
     [
-        weighted(name=""),
-        weighted(-2, 3),
-        weighted(-1, -1),
-        weighted(3, 2, version=2),
-        weighted(1, 3, version=0),
-        weighted(1, 3, version=4),
+        weighted_assignor(name=""),
+        weighted_assignor(-2, 3),
+        weighted_assignor(-1, -1),
+        weighted_assignor(3, 2, version=2),
+        weighted_assignor(1, 3, version=0),
+        weighted_assignor(1, 3, version=4),
     ],
 )
 def test_93_contradictory_assignors_are_an_invalid_request(
@@ -504,10 +515,13 @@ def test_93_contradictory_assignors_are_an_invalid_request(
     assignors together."""
     invalid = ErrorCode.INVALID_REQUEST
     assert settled_group.native("n1", 2, client_assignors=[assignor]).error is invalid
-    assert settled_group.native("n3", client_assignors=[weighted(), assignor]).error is invalid
-    both = settled_group.native("n1", 2, assignor="uniform", client_assignors=[weighted()])
+    assert (
+        settled_group.native("n3", client_assignors=[weighted_assignor(), assignor]).error
+        is invalid
+    )
+    both = settled_group.native("n1", 2, assignor="uniform", client_assignors=[weighted_assignor()])
     assert both.error is invalid
-    assert settled_group.consumer.members["n1"].client_assignors == (weighted(),)
+    assert settled_group.consumer.members["n1"].client_assignors == (weighted_assignor(),)
     assert "n3" not in settled_group.consumer.members
 
 
@@ -601,7 +615,7 @@ def test_97_after_a_failover_another_computation_begins(
 def test_98_what_the_members_and_the_assignor_say_is_durable(settled_group: GroupScript) -> None:
     """The records of members and of the target have it. An assignor's error is told until the next
     target, or a restart, after which a member computes at once."""
-    assignor = weighted(1, 3, version=2, metadata=b"heavy", reason=1)
+    assignor = weighted_assignor(1, 3, version=2, metadata=b"heavy", reason=1)
     settled_group.native("n1", 2, client_assignors=[assignor])
     metadata = {id_: AssignmentMetadata(version=2, metadata=id_.encode()) for id_ in HALVES}
     epoch = settled_group.prepare("n2", 2).group_epoch
@@ -621,7 +635,7 @@ def test_98_what_the_members_and_the_assignor_say_is_durable(settled_group: Grou
 def test_99_a_conversion_ends_the_computation(classic: GroupScript, *, has_asked: bool) -> None:
     """The only native member computes and leaves; the group turns classic with the shares that it
     has. The next one that joins computes afresh."""
-    classic.native("n1", client_assignors=[weighted(-1, 3)])
+    classic.native("n1", client_assignors=[weighted_assignor(-1, 3)])
     group_epoch, epoch = classic.consumer.epoch, epoch_of(classic, "n1")
     if has_asked:
         group_epoch = classic.prepare("n1", epoch).group_epoch
@@ -629,7 +643,7 @@ def test_99_a_conversion_ends_the_computation(classic: GroupScript, *, has_asked
     assert classic.view().group_type == "classic"
     late = classic.install("n1", epoch, group_epoch, HALF_EACH)
     assert late.error is ErrorCode.GROUP_ID_NOT_FOUND
-    assert classic.native("n2", client_assignors=[weighted(-1, 3)]).should_compute
-    assert classic.named(classic.consumer.target_of("c1")) == ALL
+    assert classic.native("n2", client_assignors=[weighted_assignor(-1, 3)]).should_compute
+    assert classic.names_of(classic.consumer.target_of("c1")) == ALL
     late = classic.install("n1", epoch, group_epoch, HALF_EACH)
     assert late.error is ErrorCode.UNKNOWN_MEMBER_ID

@@ -36,7 +36,7 @@ def test_61_the_current_or_previous_epoch_is_accepted(
     reply = group.native("n1", epoch, owned=owned)
     assert reply.error == error
     assert reply.member_epoch == (100 if error == ErrorCode.NONE else 0)
-    assert group.assigned("n1") == {"foo": (0, 1)}
+    assert group.granted_partitions("n1") == {"foo": (0, 1)}
 
 
 def test_62_a_known_member_rejoins(group: GroupScript) -> None:
@@ -44,7 +44,7 @@ def test_62_a_known_member_rejoins(group: GroupScript) -> None:
     group.given_consumer_group(given_native("n1", epoch=3, assigned=FOO_0), epoch=3)
     reply = group.native("n1")
     assert reply.member_epoch == 3
-    assert group.named(reply.assignment) == FOO_0
+    assert group.names_of(reply.assignment) == FOO_0
 
 
 @pytest.mark.parametrize("n1_leaves", [True, False])
@@ -72,7 +72,7 @@ def test_64_a_static_member_restarts(group: GroupScript) -> None:
     assert group.native("n2", 10, owned=REST).assignment is None
     reply = group.native("n1-restarted", instance_id="i1")
     assert reply.member_epoch == 10
-    assert group.named(reply.assignment) == FOO_0
+    assert group.names_of(reply.assignment) == FOO_0
     assert group.consumer.epoch == 10
 
 

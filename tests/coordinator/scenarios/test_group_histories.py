@@ -28,7 +28,7 @@ def test_a_static_group_goes_up_and_down_without_a_move(group: GroupScript) -> N
         del classic[instance]
         reply = group.native(f"n-{instance}", instance_id=instance)
         assert reply.member_epoch == 7
-        assert group.named(reply.assignment) == share
+        assert group.names_of(reply.assignment) == share
         for other, member_id in classic.items():
             assert group.beat(member_id, 7, instance_id=other).error == ErrorCode.NONE
     assert (group.view().state, group.view().group_type) == ("Stable", "consumer")
@@ -36,7 +36,7 @@ def test_a_static_group_goes_up_and_down_without_a_move(group: GroupScript) -> N
         group.native(f"n-{instance}", -2, instance_id=instance)
         reply_ = group.join(instance_id=instance)
         assert reply_.generation == 7
-        assert group.synced(reply_.member_id, 7, instance_id=instance) == share
+        assert group.sync_assignment(reply_.member_id, 7, instance_id=instance) == share
         classic[instance] = reply_.member_id
     assert (group.view().state, group.view().group_type) == ("Stable", "classic")
     for instance, member_id in classic.items():
@@ -55,13 +55,13 @@ def test_a_dynamic_group_goes_up_and_down(make_group: MakeGroup) -> None:
     assert group.view().group_type == "consumer"
     assert group.beat(ids["b"], 1).error == ErrorCode.REBALANCE_IN_PROGRESS
     b = group.join(ids["b"])
-    assert group.synced(ids["b"], b.generation)["foo"]
+    assert group.sync_assignment(ids["b"], b.generation)["foo"]
     group.native("n-a", 2)
     assert group.view().state == "Stable"
     group.leave(ids["b"])
     group.native("n-b")
-    group.native("n-a", group.current("n-a").member_epoch, owned=group.assigned("n-a"))
-    group.native("n-a", group.current("n-a").member_epoch, owned=group.assigned("n-a"))
+    group.native("n-a", group.current("n-a").member_epoch, owned=group.granted_partitions("n-a"))
+    group.native("n-a", group.current("n-a").member_epoch, owned=group.granted_partitions("n-a"))
     group.native("n-b", group.current("n-b").member_epoch, owned={})
     assert group.view().state == "Stable"
     epoch = group.consumer.epoch
@@ -69,8 +69,8 @@ def test_a_dynamic_group_goes_up_and_down(make_group: MakeGroup) -> None:
     group.native("n-a", -1)
     a = group.join(group.take_id())
     assert a.generation > epoch
-    group.native("n-b", group.current("n-b").member_epoch, owned=group.assigned("n-b"))
-    group.native("n-b", group.current("n-b").member_epoch, owned=group.assigned("n-b"))
+    group.native("n-b", group.current("n-b").member_epoch, owned=group.granted_partitions("n-b"))
+    group.native("n-b", group.current("n-b").member_epoch, owned=group.granted_partitions("n-b"))
     epoch = group.consumer.epoch
     group.native("n-b", -1)
     assert group.classic.core.generation == epoch

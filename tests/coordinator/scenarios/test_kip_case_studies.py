@@ -41,7 +41,7 @@ def drawn(group: GroupScript) -> tuple[int, int, dict[str, set[int]], dict[str, 
         group.consumer.assignment_epoch,
         {id_: set(member.target.get("foo", ())) for id_, member in members.items()},
         {
-            id_: (member.member_epoch, set(group.assigned(id_).get("foo", ())))
+            id_: (member.member_epoch, set(group.granted_partitions(id_).get("foo", ())))
             for id_, member in members.items()
         },
     )
@@ -62,7 +62,7 @@ def test_basic(make_group: MakeGroup) -> None:
 
     # "Member A joins the group": it gets everything.
     reply = group.native("A")
-    assert (reply.member_epoch, group.named(reply.assignment)) == (1 + kip, foo(0, 1, 2))
+    assert (reply.member_epoch, group.names_of(reply.assignment)) == (1 + kip, foo(0, 1, 2))
     assert drawn(group) == (1 + kip, 1 + kip, {"A": {0, 1, 2}}, {"A": (1 + kip, {0, 1, 2})})
 
     # "Member B joins the group": it can move to epoch 2, but not get foo-2 before A revokes it.
@@ -73,7 +73,7 @@ def test_basic(make_group: MakeGroup) -> None:
 
     # "When A heartbeats, the group coordinator instructs it to revoke foo-2."
     reply = group.native("A", 1 + kip, owned=foo(0, 1, 2))
-    assert (reply.member_epoch, group.named(reply.assignment)) == (1 + kip, foo(0, 1))
+    assert (reply.member_epoch, group.names_of(reply.assignment)) == (1 + kip, foo(0, 1))
     assert group.native("B", 2 + kip).assignment is None
 
     # "When A heartbeats again and acknowledges the revocation": epoch 2, foo-2 is released.
@@ -82,7 +82,7 @@ def test_basic(make_group: MakeGroup) -> None:
     assert drawn(group) == (2 + kip, 2 + kip, target, members)
 
     # "When B heartbeats, he can now gets foo-2."
-    assert group.named(group.native("B", 2 + kip).assignment) == foo(2)
+    assert group.names_of(group.native("B", 2 + kip).assignment) == foo(2)
 
     # "Member C joins the group."
     group.native("C")
@@ -95,9 +95,9 @@ def test_basic(make_group: MakeGroup) -> None:
     assert group.native("C", 3 + kip).assignment is None
 
     # A revokes foo-1 and acknowledges; C gets it.
-    assert group.named(group.native("A", 2 + kip, owned=foo(0, 1)).assignment) == foo(0)
+    assert group.names_of(group.native("A", 2 + kip, owned=foo(0, 1)).assignment) == foo(0)
     assert group.native("A", 2 + kip, owned=foo(0)).member_epoch == 3 + kip
-    assert group.named(group.native("C", 3 + kip).assignment) == foo(1)
+    assert group.names_of(group.native("C", 3 + kip).assignment) == foo(1)
 
     # "All the members have eventually advanced to the group epoch (3)." (The KIP's last picture
     # gives foo-1 to B as well, by mistake.)
@@ -125,19 +125,19 @@ def test_incremental_revocation_and_assignment(six: GroupScript) -> None:
     assert drawn(group) == (22, 22, target, members)
 
     # A is instructed to revoke foo-2, B to revoke foo-5; "C heartbeats, no changes for it".
-    assert group.named(group.native("A", 21, owned=foo(0, 1, 2)).assignment) == foo(0, 1)
-    assert group.named(group.native("B", 21, owned=foo(3, 4, 5)).assignment) == foo(3, 4)
+    assert group.names_of(group.native("A", 21, owned=foo(0, 1, 2)).assignment) == foo(0, 1)
+    assert group.names_of(group.native("B", 21, owned=foo(3, 4, 5)).assignment) == foo(3, 4)
     assert group.native("C", 22).assignment is None
 
     # "A heartbeats and acknowledges the revocation": C gets foo-2, foo-5 is still held.
     assert group.native("A", 21, owned=foo(0, 1)).member_epoch == 22
-    assert group.named(group.native("C", 22).assignment) == foo(2)
+    assert group.names_of(group.native("C", 22).assignment) == foo(2)
     members = {"A": (22, {0, 1}), "B": (21, {3, 4}), "C": (22, {2})}
     assert drawn(group) == (22, 22, target, members)
 
     # B acknowledges too: "C heartbeats, the group coordinator gives it foo-2 and foo-5".
     assert group.native("B", 21, owned=foo(3, 4)).member_epoch == 22
-    assert group.named(group.native("C", 22).assignment) == foo(2, 5)
+    assert group.names_of(group.native("C", 22).assignment) == foo(2, 5)
     members = {"A": (22, {0, 1}), "B": (22, {3, 4}), "C": (22, {2, 5})}
     assert drawn(group) == (22, 22, target, members)
 
@@ -166,8 +166,8 @@ def test_member_failure(six: GroupScript) -> None:
     assert drawn(group) == (23, 22, target, members)
 
     # "B and C heartbeat and transition to epoch 23."
-    assert group.named(group.native("B", 22).assignment) == foo(0, 3, 4)
-    assert group.named(group.native("C", 22).assignment) == foo(1, 2, 5)
+    assert group.names_of(group.native("B", 22).assignment) == foo(0, 3, 4)
+    assert group.names_of(group.native("C", 22).assignment) == foo(1, 2, 5)
     target = {"B": {3, 4, 0}, "C": {2, 5, 1}}
     members = {"B": (23, {3, 4, 0}), "C": (23, {2, 5, 1})}
     assert drawn(group) == (23, 23, target, members)
@@ -190,7 +190,7 @@ def test_partition_added(make_group: MakeGroup) -> None:
     group.topics = make_topics(2, foo=2)
     assert group.native("A", 22).member_epoch == 23
     assert drawn(group) == (23, 23, {"A": {0}, "B": {1}}, {"A": (23, {0}), "B": (22, set())})
-    assert group.named(group.native("B", 22).assignment) == foo(1)
+    assert group.names_of(group.native("B", 22).assignment) == foo(1)
     assert drawn(group) == (23, 23, {"A": {0}, "B": {1}}, {"A": (23, {0}), "B": (23, {1})})
 
 
@@ -223,7 +223,7 @@ def test_online_migration(six: GroupScript, monkeypatch: pytest.MonkeyPatch) -> 
 
     # "A leaves and rejoins with the new protocol enabled": the generation becomes the group epoch.
     reply = group.native("A", instance_id="a")
-    assert (reply.member_epoch, group.named(reply.assignment)) == (22, foo(0, 1))
+    assert (reply.member_epoch, group.names_of(reply.assignment)) == (22, foo(0, 1))
     target = {"A": {0, 1}, "B-classic": {3, 4}, "C": {2, 5}}
     members: dict[str, tuple[int, Foo]] = {
         "A": (22, {0, 1}),
@@ -239,7 +239,7 @@ def test_online_migration(six: GroupScript, monkeypatch: pytest.MonkeyPatch) -> 
     assert drawn(group) == (23, 22, {"A": {0, 1}, "C": {2, 5}}, members)
 
     # A's heartbeat computes the target, and moves A (in the KIP that comes after C joined).
-    assert group.named(group.native("A", 22).assignment) == foo(0, 1, 3)
+    assert group.names_of(group.native("A", 22).assignment) == foo(0, 1, 3)
     target = {"A": {0, 1, 3}, "C": {2, 5, 4}}
     members = {"A": (23, {0, 1, 3}), "C": (22, {2, 5})}
     assert drawn(group) == (23, 23, target, members)
@@ -253,7 +253,7 @@ def test_online_migration(six: GroupScript, monkeypatch: pytest.MonkeyPatch) -> 
     assert drawn(group) == (23, 23, target, members)
 
     # "C sends the SyncGroup request and collects its new assignment": Stable.
-    assert group.synced("C", 23) == foo(2, 4, 5)
+    assert group.sync_assignment("C", 23) == foo(2, 4, 5)
     assert phase_of(group, "C") == "Stable"
 
     # "B rejoins the group with the new protocol."
@@ -263,21 +263,21 @@ def test_online_migration(six: GroupScript, monkeypatch: pytest.MonkeyPatch) -> 
     assert drawn(group) == (24, 24, target, members)
 
     # A is told to revoke foo-3, B gets nothing yet, C is told to rebalance: it revokes all.
-    assert group.named(group.native("A", 23, owned=foo(0, 1, 3)).assignment) == foo(0, 1)
+    assert group.names_of(group.native("A", 23, owned=foo(0, 1, 3)).assignment) == foo(0, 1)
     assert group.native("B", 24).assignment is None
     assert group.beat("C", 23).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert phase_of(group, "C") == "PrepareRebalance"
     assert group.join("C", generation=23, embedded_version=3).generation == 24
     assert phase_of(group, "C") == "CompletingRebalance"
-    assert group.named(group.native("B", 24).assignment) == foo(4)
+    assert group.names_of(group.native("B", 24).assignment) == foo(4)
     members = {"A": (23, {0, 1}), "B": (24, {4}), "C": (24, {2, 5})}
     assert drawn(group) == (24, 24, target, members)
-    assert group.synced("C", 24) == foo(2, 5)
+    assert group.sync_assignment("C", 24) == foo(2, 5)
     assert phase_of(group, "C") == "Stable"
 
     # "A heartbeats. He confirms the revocation of foo-3." "B heartbeats and gets its assignment."
     assert group.native("A", 23, owned=foo(0, 1)).member_epoch == 24
-    assert group.named(group.native("B", 24).assignment) == foo(3, 4)
+    assert group.names_of(group.native("B", 24).assignment) == foo(3, 4)
     members = {"A": (24, {0, 1}), "B": (24, {3, 4}), "C": (24, {2, 5})}
     assert drawn(group) == (24, 24, target, members)
     assert group.view().state == "Stable"

@@ -151,8 +151,8 @@ def test_54_the_last_native_member_returns_as_classic(group: GroupScript) -> Non
     assert (reply.error, reply.generation, reply.leader) == (ErrorCode.NONE, 10, "")
     assert group.classic.phase is ClassicPhase.STABLE
     assert group.classic.members.keys() == {"c1", reply.member_id}
-    assert group.synced(reply.member_id, 10, instance_id="i2") == REST
-    assert group.synced("c1", 10) == FOO_0
+    assert group.sync_assignment(reply.member_id, 10, instance_id="i2") == REST
+    assert group.sync_assignment("c1", 10) == FOO_0
     assert group.beat("c1", 10).error == ErrorCode.NONE
     assert group.native("n2", 10, instance_id="i2").error == ErrorCode.FENCED_INSTANCE_ID
 
@@ -194,7 +194,7 @@ def test_56_the_policy_keeps_the_consumer_group(make_group: MakeGroup) -> None:
     group.wait(0)
     assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert group.join("c1", owned=FOO_0).generation == 11
-    assert group.synced("c1", 11) == {"foo": (0, 1, 2)}
+    assert group.sync_assignment("c1", 11) == {"foo": (0, 1, 2)}
 
 
 def test_57_the_policy_may_forbid_the_way_back(make_group: MakeGroup) -> None:
@@ -215,7 +215,7 @@ def test_58_a_static_member_leaves_temporarily(group: GroupScript) -> None:
     )
     reply = group.native("n2", -2, instance_id="i2")
     assert reply.member_epoch == -2
-    assert group.assigned("n2") == REST
+    assert group.granted_partitions("n2") == REST
     group.wait(44_999)
     assert group.consumer.epoch == 10
     group.wait(1)

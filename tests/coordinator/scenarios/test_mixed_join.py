@@ -66,7 +66,7 @@ def test_23_a_static_member_returns_under_a_new_id(group: GroupScript) -> None:
     assert group.left_ms(DeadlineKind.SESSION, reply.member_id) == 10_000
     assert group.left_ms(DeadlineKind.SYNC, reply.member_id) == 10_000
     assert group.left_ms(DeadlineKind.SESSION, "c1") is None
-    assert group.synced(reply.member_id, 10, instance_id="i1") == {"foo": (0,)}
+    assert group.sync_assignment(reply.member_id, 10, instance_id="i1") == {"foo": (0,)}
 
 
 def test_24_a_static_member_subscribes_to_one_more_topic(make_group: MakeGroup) -> None:
@@ -167,16 +167,16 @@ def test_30_an_eager_member_revokes_everything_and_rejoins(make_group: MakeGroup
     how = {"topics": THREE_TOPICS, "rebalance_timeout_ms": 500}
     assert group.join("c1", **how).generation == 11
     assert group.current("c1").state is MemberState.UNRELEASED_PARTITIONS
-    assert group.synced("c1", 11) == {"foo": (0,), "zar": (0,)}
+    assert group.sync_assignment("c1", 11) == {"foo": (0,), "zar": (0,)}
     assert group.beat("c1", 11).error == ErrorCode.NONE
     assert group.native("n2", 10, owned={"foo": (1,)}).member_epoch == 10
     assert group.native("n2", 10, owned={}).member_epoch == 11
-    assert group.assigned("n2") == {"bar": (0,)}
+    assert group.granted_partitions("n2") == {"bar": (0,)}
     assert group.beat("c1", 11).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert group.left_ms(DeadlineKind.JOIN, "c1") == 500
     assert group.join("c1", **how).generation == 11
     assert group.current("c1").state is MemberState.STABLE
-    assert group.synced("c1", 11) == {"foo": (0, 1), "zar": (0,)}
+    assert group.sync_assignment("c1", 11) == {"foo": (0, 1), "zar": (0,)}
     assert group.left_ms(DeadlineKind.JOIN, "c1") is None
     assert group.beat("c1", 11).error == ErrorCode.NONE
 
@@ -188,17 +188,17 @@ def test_31_a_cooperative_member_keeps_partitions_and_rejoins(make_group: MakeGr
     how = {"topics": THREE_TOPICS, "rebalance_timeout_ms": 500}
     assert group.join("c1", owned={"foo": (0,), "bar": (0,)}, **how).generation == 10
     assert group.current("c1").state is MemberState.UNREVOKED_PARTITIONS
-    assert group.synced("c1", 10) == {"foo": (0,)}
+    assert group.sync_assignment("c1", 10) == {"foo": (0,)}
     assert group.beat("c1", 10).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert group.join("c1", owned={"foo": (0,)}, **how).generation == 11
     assert group.current("c1").state is MemberState.UNRELEASED_PARTITIONS
-    assert group.synced("c1", 11) == {"foo": (0,), "zar": (0,)}
+    assert group.sync_assignment("c1", 11) == {"foo": (0,), "zar": (0,)}
     group.native("n2", 10, owned={"foo": (1,)})
     group.native("n2", 10, owned={})
     assert group.beat("c1", 11).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert group.join("c1", owned={"foo": (0,), "zar": (0,)}, **how).generation == 11
     assert group.current("c1").state is MemberState.STABLE
-    assert group.synced("c1", 11) == {"foo": (0, 1), "zar": (0,)}
+    assert group.sync_assignment("c1", 11) == {"foo": (0, 1), "zar": (0,)}
 
 
 def test_32_an_eager_member_after_the_upgrade(group: GroupScript) -> None:
@@ -208,9 +208,9 @@ def test_32_an_eager_member_after_the_upgrade(group: GroupScript) -> None:
     assert group.beat("c1", 2).error == ErrorCode.ILLEGAL_GENERATION
     assert group.beat("c1", 1).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert group.join("c1").generation == 2
-    held = group.synced("c1", 2)["foo"]
+    held = group.sync_assignment("c1", 2)["foo"]
     reply = group.native("n2", 2, topics=("foo",), owned={}, rebalance_timeout_ms=10_000)
-    given = group.named(reply.assignment)["foo"]
+    given = group.names_of(reply.assignment)["foo"]
     assert len(given) in (1, 2)
     assert sorted(held + given) == [0, 1, 2]
     assert group.view().state == "Stable"
@@ -221,8 +221,8 @@ def test_33_a_cooperative_member_after_the_upgrade(group: GroupScript) -> None:
     group.given_classic_group(given_classic_group_member("c1", ALL), generation=1)
     group.native("n2")
     assert group.join("c1", owned=ALL).generation == 1
-    held = group.synced("c1", 1)
+    held = group.sync_assignment("c1", 1)
     assert len(held["foo"]) < 3
     assert group.beat("c1", 1).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert group.join("c1", owned=held).generation == 2
-    assert group.synced("c1", 2) == held
+    assert group.sync_assignment("c1", 2) == held

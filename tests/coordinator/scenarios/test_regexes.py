@@ -44,7 +44,7 @@ def test_34_a_classic_member_replaces_one_with_a_regex(group: GroupScript) -> No
     member = group.consumer.members[reply.member_id]
     assert (member.topic_names, member.topic_regex) == (("foo",), "")
     assert dict(group.consumer.subscribers) == {"foo": 1, "bar": 1}
-    assert (reply.generation, group.assigned(reply.member_id)) == (11, ALL)
+    assert (reply.generation, group.granted_partitions(reply.member_id)) == (11, ALL)
 
 
 def test_34_a_classic_member_replaces_the_last_native_one_with_a_regex(group: GroupScript) -> None:
@@ -109,7 +109,7 @@ def test_a_static_member_that_leaves_temporarily_keeps_its_regex(group: GroupScr
     assert tombstones(group) == []
     reply = group.native("n9", instance_id="i1", regex="f.*", topics=())
     assert (reply.member_epoch, group.consumer.epoch) == (10, 10)
-    assert group.named(reply.assignment) == ALL
+    assert group.names_of(reply.assignment) == ALL
     assert tombstones(group) == []
 
 
@@ -129,7 +129,7 @@ def test_two_members_share_a_regex_and_one_leaves(make_group: MakeGroup) -> None
     assert tombstones(group) == []
     group.wait(1_000)
     group.native("n2", 3)
-    assert group.assigned("n2") == {"foo": (0, 1)}
+    assert group.granted_partitions("n2") == {"foo": (0, 1)}
 
 
 def test_a_classic_member_beside_regexes_learns_of_a_new_topic(make_group: MakeGroup) -> None:

@@ -113,7 +113,7 @@ def test_an_uneven_group_rebalances_when_it_becomes_classic(make_group: MakeGrou
     group.native("n1", 11, instance_id="i1")
     group.native("n1", 11, instance_id="i1", owned={"foo": range(5, 8)})
     group.join("c1", owned={"foo": range(5)})
-    group.synced("c1", group.consumer.epoch)
+    group.sync_assignment("c1", group.consumer.epoch)
     assert group.view().state == "Stable"
     group.send_join(instance_id="i1")
     assert group.view().group_type == "classic"

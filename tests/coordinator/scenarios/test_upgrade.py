@@ -48,11 +48,11 @@ def test_01_a_native_member_converts_a_stable_group(
     )
     reply = group.native("n1", topics=topics)
     assert (reply.error, reply.member_epoch) == (ErrorCode.NONE, 1)
-    assert group.named(reply.assignment) == n1_gets
+    assert group.names_of(reply.assignment) == n1_gets
     assert group.current("n1").state is n1_state
     assert group.current("c1").member_epoch == 0
     assert group.current("c1").state is MemberState.STABLE
-    assert group.assigned("c1") == {"bar": (0,), "foo": (0,)}
+    assert group.granted_partitions("c1") == {"bar": (0,), "foo": (0,)}
     assert group.consumer.epoch == 1
     kinds = [type(record) for record in group.last_step.durable]
     assert kinds[:5] == [
@@ -78,7 +78,7 @@ def test_02_an_upgrade_during_the_join_phase(group: GroupScript) -> None:
     answer = group.answer(waiting, JoinGroupReply)
     assert (answer.error, answer.member_id) == (ErrorCode.REBALANCE_IN_PROGRESS, "c1")
     assert group.current("c1").member_epoch == 0
-    assert group.assigned("c1") == {"foo": (0, 1)}
+    assert group.granted_partitions("c1") == {"foo": (0, 1)}
     assert group.consumer.epoch == 1
 
 
@@ -96,8 +96,8 @@ def test_03_an_upgrade_during_the_sync_phase(group: GroupScript) -> None:
     assert group.native("n3").member_epoch == 2
     assert group.answer(waiting, SyncGroupReply).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert [group.current(id_).member_epoch for id_ in ("c1", "c2")] == [1, 1]
-    assert group.assigned("c1") == {"foo": (0,)}
-    assert group.assigned("c2") == {"foo": (1,)}
+    assert group.granted_partitions("c1") == {"foo": (0,)}
+    assert group.granted_partitions("c2") == {"foo": (1,)}
     assert group.sync("c1", 1).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert group.beat("c2", 1).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert group.left_ms(DeadlineKind.JOIN, "c1") == 10_000
@@ -112,7 +112,7 @@ def test_04_a_member_that_never_synced_owns_no_partition(group: GroupScript) -> 
     assert reply.member_epoch == 2
     assert len(reply.assignment or ()) in (1, 2)
     assert group.current("n2").state is MemberState.STABLE
-    assert group.assigned(c1) == {}
+    assert group.granted_partitions(c1) == {}
 
 
 @pytest.mark.parametrize("user_data", [None, b""])
@@ -227,7 +227,7 @@ def test_12_a_static_member_returns_as_native(group: GroupScript) -> None:
     group.given_classic_group(given_classic_group_member("c1", ALL, instance_id="i1"), generation=5)
     reply = group.native("n1", instance_id="i1")
     assert reply.member_epoch == 5
-    assert group.named(reply.assignment) == ALL
+    assert group.names_of(reply.assignment) == ALL
     assert group.consumer.members.keys() == {"n1"}
     epochs = [record.epoch for record in group.last_step.durable if isinstance(record, GroupEpoch)]
     targets = [r for r in group.last_step.durable if isinstance(r, TargetAssignmentMetadata)]
@@ -240,7 +240,7 @@ def test_13_a_static_member_returns_as_native_with_other_topics(make_group: Make
     group.given_classic_group(given_classic_group_member("c1", ALL, instance_id="i1"), generation=5)
     reply = group.native("n1", topics=("foo", "bar"), instance_id="i1")
     assert reply.member_epoch == 6
-    assert group.named(reply.assignment) == {"bar": (0,), **ALL}
+    assert group.names_of(reply.assignment) == {"bar": (0,), **ALL}
     assert (group.consumer.epoch, group.consumer.assignment_epoch) == (6, 6)
 
 
@@ -255,7 +255,7 @@ def test_15_a_deleted_topic_is_dropped(group: GroupScript) -> None:
     """The rest of the assignment stays."""
     group.given_classic_group(given_classic_group_member("c1", {"foo": (0,), "gone": (0, 1)}))
     group.native("n1")
-    assert group.assigned("c1") == {"foo": (0,)}
+    assert group.granted_partitions("c1") == {"foo": (0,)}
 
 
 def test_16_a_conversion_that_cannot_be_written_changes_nothing(group: GroupScript) -> None:

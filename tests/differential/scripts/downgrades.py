@@ -84,7 +84,7 @@ async def all_members_are_removed_at_once(both: BothSides) -> None:
     await settled_mixed_group(both)
     await both.leave("A", "N")
     await both.list()
-    await both.describe(unlike=Unlike.emptied(group_epoch=3, assignment_epoch=2))
+    await both.describe(unlike=Unlike.empty_group(group_epoch=3, assignment_epoch=2))
     await both.join("B")
     await both.list()
     await both.join("B", unlike=Unlike.epoch("generation_id", kafka=1, gateway=4))

@@ -246,7 +246,7 @@ async def all_members_leave_and_return(both: BothSides) -> None:
         await both.native("M", -1)
         await both.native("N")
         await both.native("N", -1)
-        emptied = Unlike.emptied(group_epoch=group_epoch, assignment_epoch=group_epoch - 1)
+        emptied = Unlike.empty_group(group_epoch=group_epoch, assignment_epoch=group_epoch - 1)
         await both.describe(unlike=emptied)
         await both.list()
     await both.delete_group()

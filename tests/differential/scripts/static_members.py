@@ -155,7 +155,7 @@ async def a_native_member_comes_back(both: BothSides) -> None:
     await both.describe()
     await both.native("M3", -1, instance="i0")
     await both.native("N", -1)
-    await both.describe(unlike=Unlike.emptied(group_epoch=6, assignment_epoch=4))
+    await both.describe(unlike=Unlike.empty_group(group_epoch=6, assignment_epoch=4))
 
 
 @script()
@@ -167,7 +167,7 @@ async def leaving_temporarily_and_permanently(both: BothSides) -> None:
     await both.full("N")
     await both.native("N", -2, instance="i1")
     await both.leave(("", "i1"))
-    await both.describe(unlike=Unlike.emptied(group_epoch=5, assignment_epoch=4))
+    await both.describe(unlike=Unlike.empty_group(group_epoch=5, assignment_epoch=4))
 
 
 @script()
@@ -258,7 +258,7 @@ async def an_absent_static_member_expires(both: BothSides) -> None:
     await both.native("M", 0, instance="i1")
     await both.native("M", -2, instance="i1")
     await both.sleep(4)
-    await both.describe(unlike=Unlike.emptied(group_epoch=3, assignment_epoch=2))
+    await both.describe(unlike=Unlike.empty_group(group_epoch=3, assignment_epoch=2))
     await both.native("M", 0, instance="i1")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.gateway.admin.browser import Page
 from tests.support.client_programs import NPM_INSTALL
-from tests.support.installs import installed, run
+from tests.support.installs import install_once, run
 from tests.support.requirements import missing
 
 PACKAGE = "axe-core@4.10.3"
@@ -27,7 +27,7 @@ def _script() -> str:
     npm = shutil.which("npm")
     if npm is None:
         missing("axe-core needs npm")
-    folder = installed("axe-core", PACKAGE.encode(), partial(_install, npm))
+    folder = install_once("axe-core", PACKAGE.encode(), partial(_install, npm))
     return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 

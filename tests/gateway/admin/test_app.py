@@ -86,7 +86,7 @@ async def test_a_command_is_carried_out_and_told() -> None:
     async with admin_stage() as stage:
         await stage.groups.native("n")
         outcome = await stage.command("adopt", group_id=GROUP, dry_run=True)
-        audit = await stage.groups.heard("command_given")
+        audit = await stage.groups.wait_for_event("command_given")
     assert outcome.json["reasons"] == ["it is hosted already: nothing to do"]
     assert audit["given_by"] == f"admin API: {HOST}"
     assert audit["is_trial"]
@@ -121,7 +121,7 @@ async def test_a_command_that_is_none_is_refused(
         answer = await stage.ask(
             f"/api/commands/{path}", method="POST", headers={"Content-Type": kind}, body=body
         )
-        assert stage.groups.told("command_given") == []
+        assert stage.groups.events_named("command_given") == []
     assert answer.status == status
     assert answer.json.keys() == {"reason"}
 

@@ -10,7 +10,7 @@ import trio
 
 from gateway.admin.openapi import description
 from tests.support.admin import HOST, admin_stage
-from tests.support.installs import installed, run
+from tests.support.installs import install_once, run
 
 PACKAGE = "schemathesis==4.32.5"
 EXAMPLES = 15
@@ -40,7 +40,7 @@ def _install(folder: Path) -> None:
 @pytest.mark.timeout(600)  # the first run installs the tool
 async def test_every_answer_is_as_described(tmp_path: Path) -> None:
     """Whatever is asked, in whatever order: right, nearly right, and wrong."""
-    tool = installed("schemathesis", PACKAGE.encode(), _install)
+    tool = install_once("schemathesis", PACKAGE.encode(), _install)
     async with admin_stage(limit_s=LIMIT_S) as stage:
         await stage.groups.lone_classic_member()
         await stage.groups.native("n", group="other")

@@ -30,7 +30,7 @@ from gateway.events.member_events import (
     PartitionsStated,
     Protocol,
 )
-from tests.support.event_lines import enveloped
+from tests.support.event_lines import envelope_of
 
 MOVING = "Reconciling"
 
@@ -46,7 +46,7 @@ class History:
     def emit(self, event: GatewayEvent, after_ms: int = 0, group_id: str = "g") -> None:
         """An event, so much later than the one before."""
         self.now_ms += after_ms
-        self.group_stats.take(enveloped(event, group_id=group_id, at_ms=self.now_ms))
+        self.group_stats.take(envelope_of(event, group_id=group_id, at_ms=self.now_ms))
 
     def assign(self, member_id: str, *numbers: int, after_ms: int = 0) -> None:
         """A member gets partitions of foo."""

@@ -20,7 +20,7 @@ from kafka_codecs.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from tests.gateway.board.test_lags import offsets_committed
-from tests.support.event_lines import enveloped
+from tests.support.event_lines import envelope_of
 
 
 class FakeCluster:
@@ -81,7 +81,7 @@ class Stage:
             unreported_commits=self.unreported.__getitem__,
         )
         for number in range(partitions):
-            self.lags.take(enveloped(offsets_committed("t", **{f"p{number}": 90}), group_id="g"))
+            self.lags.take(envelope_of(offsets_committed("t", **{f"p{number}": 90}), group_id="g"))
 
     async def _hold(self, *reason: Any) -> None:
         self.held.append(reason)

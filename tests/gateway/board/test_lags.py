@@ -13,7 +13,7 @@ from gateway.events.offset_events import (
     OffsetsDeleted,
     OffsetsFetched,
 )
-from tests.support.event_lines import enveloped
+from tests.support.event_lines import envelope_of
 
 
 def offsets_committed(topic: str = "t", /, **offsets: int) -> OffsetsCommitted:
@@ -36,7 +36,7 @@ def offsets_committed(topic: str = "t", /, **offsets: int) -> OffsetsCommitted:
 
 def observe_event(lags: Lags, event: GatewayEvent, group: str = "g") -> None:
     """Let an event happen."""
-    lags.take(enveloped(event, group_id=group))
+    lags.take(envelope_of(event, group_id=group))
 
 
 def test_the_lag_is_the_sum_over_the_partitions_that_are_known() -> None:

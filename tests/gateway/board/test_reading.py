@@ -15,7 +15,7 @@ from gateway.board.reading import group_line, members_of_client, partition_lines
 from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.hosting.group_routing import HERE, RoutingDecision
 from gateway.hosting.states import AdoptionStage, Mode
-from tests.support.client_assignors import CLIENT_SIDE, weighted
+from tests.support.client_assignors import CLIENT_SIDE, weighted_assignor
 from tests.support.group_records import CLIENT_ID, given_classic, given_native
 from tests.support.group_script import GroupScript
 from tests.support.group_snapshots import FORWARDED, glance_of
@@ -54,7 +54,7 @@ def test_a_group_that_is_held_back_says_why(seen: GroupSnapshot, mode: str, bloc
 def test_whoever_computes_the_target_is_named() -> None:
     """A member (rule 9.7) or a plug-in (9.6)."""
     group = GroupScript(config=CLIENT_SIDE)
-    group.native("n1", client_assignors=[weighted()])
+    group.native("n1", client_assignors=[weighted_assignor()])
     waits = "waits for client to compute its target assignment"
     assert group_line(snapshot(state=group.engine.state), None, None).blocker == waits
     group.prepare("n1", 1)

@@ -11,12 +11,12 @@ from gateway.events.event import Envelope
 from gateway.events.group_events import HostingStarted
 from gateway.events.member_events import MemberFenced
 from tests.gateway.board.test_lags import offsets_committed
-from tests.support.event_lines import enveloped
+from tests.support.event_lines import envelope_of
 
 
 def event_of(sequence: int, group_id: str = "g", reason: str = "") -> Envelope:
     """An event of a group."""
-    return enveloped(HostingStarted(reason=reason), group_id=group_id, sequence=sequence)
+    return envelope_of(HostingStarted(reason=reason), group_id=group_id, sequence=sequence)
 
 
 def recent(*group_ids: str) -> RecentEvents:
@@ -41,7 +41,7 @@ def test_a_watcher_goes_on_after_the_last_event_it_has_seen() -> None:
 def test_the_latest_events_leave_out_commits() -> None:
     """A group commits all the time. A watcher of every event still gets them."""
     events = recent("g")
-    events.take(enveloped(offsets_committed(p0=1), group_id="g"))
+    events.take(envelope_of(offsets_committed(p0=1), group_id="g"))
     assert [event.position for event in events.latest("g", events_max=9)] == [1]
     assert [event.position for event in events.after(0, events_max=9)] == [1, 2]
 
@@ -84,7 +84,7 @@ def test_members_that_are_removed_at_one_time_have_one_sentence() -> None:
     events = RecentEvents()
     for name in "ab":
         fenced = MemberFenced(member_id=name, cause=RemovalCause.SESSION_EXPIRED)
-        events.take(enveloped(fenced, group_id="g", at_ms=7))
+        events.take(envelope_of(fenced, group_id="g", at_ms=7))
     assert [event.sentence for event in events.after(0, events_max=9)] == [
         "",
         "a, b were removed: they sent no heartbeat within their sessions",

@@ -24,7 +24,7 @@ from gateway.events.member_events import (
 )
 from gateway.events.offset_events import OffsetsDeleted
 from tests.gateway.board.test_lags import offsets_committed
-from tests.support.event_lines import enveloped
+from tests.support.event_lines import envelope_of
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Watched:
 
     def observe_event(self, event: GatewayEvent, group_id: str = "g") -> None:
         """Let an event happen."""
-        envelope = enveloped(event, group_id=group_id, at_ms=self.now_ms)
+        envelope = envelope_of(event, group_id=group_id, at_ms=self.now_ms)
         self.lags.take(envelope)
         self.group_stats.take(envelope)
         self.steps.take(envelope)
@@ -384,7 +384,7 @@ def test_a_step_is_not_blamed_for_an_outage_of_the_cluster(watched_group: Watche
     watched_group.join("consumer", member_id="n")
     watched_group.run(20, produced=10, consumed=0)
     lost = UpstreamLost(reason="r", next_retry_s=1.0)
-    watched_group.steps.take(enveloped(lost, group_id=None, at_ms=watched_group.now_ms))
+    watched_group.steps.take(envelope_of(lost, group_id=None, at_ms=watched_group.now_ms))
     assert not watched_group.run(JUDGED_AFTER_MS // 1000, produced=10, consumed=10)
 
 

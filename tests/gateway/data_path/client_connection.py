@@ -27,7 +27,7 @@ from tests.support.fake_broker import (
     running_fake_broker,
 )
 from tests.support.until import until
-from tests.support.wire import Wire, connected
+from tests.support.wire import Wire, open_wire
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
@@ -57,7 +57,7 @@ async def ground(
         async with running_gateway(
             [broker.address], group_apis=group_apis, config=config, limits=limits
         ) as gate:
-            async with connected(gate.address) as client:
+            async with open_wire(gate.address) as client:
                 yield Ground(broker, gate, client)
 
 

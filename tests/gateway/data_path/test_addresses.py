@@ -10,8 +10,8 @@ from kafka_codecs.apis import ApiKey
 from kafka_codecs.metadata import MetadataRequest
 from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.mock_cluster import running_mock_cluster
-from tests.support.wire import connected
-from tests.support.wire_recorder import addresses_in, recorded
+from tests.support.wire import open_wire
+from tests.support.wire_recorder import addresses_in, record_traffic
 
 GATEWAY = "127.0.0.2"
 ADVERTISED = "127.0.0.3"
@@ -58,12 +58,12 @@ async def test_every_host_and_port_belongs_to_the_gateway() -> None:
         await upstream.create_topic("numbers", 4)
         async with running_gateway(upstream.bootstrap, config=config) as gateway:
             bootstrap_port = gateway.address[1]
-            async with connected((GATEWAY, bootstrap_port)) as client:
+            async with open_wire((GATEWAY, bootstrap_port)) as client:
                 answer = await client.ask(MetadataRequest(topics=()), 9)
             ports = {broker.node_id: broker.port for broker in answer.brokers}
             assert sorted(ports) == [1, 2, 3]
             every_port = [bootstrap_port, *ports.values()]
-            async with recorded(
+            async with record_traffic(
                 every_port, listen_host=ADVERTISED, gateway_host=GATEWAY
             ) as recorder:
                 servers = f"{ADVERTISED}:{bootstrap_port}"
@@ -73,7 +73,7 @@ async def test_every_host_and_port_belongs_to_the_gateway() -> None:
     keys: set[ApiKey] = set()
     for exchange in recorder.exchanges:
         keys.add(ApiKey(exchange.api_key))
-        named.update(addresses_in(exchange.decoded()))
+        named.update(addresses_in(exchange.decode_response()))
         for host, port in upstream.bootstrap:
             assert host.encode() not in exchange.response
             assert b"%d" % port not in exchange.response

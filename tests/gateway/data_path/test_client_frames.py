@@ -21,7 +21,7 @@ from tests.support.fake_broker import (
     answer_bytes,
 )
 from tests.support.until import until
-from tests.support.wire import Wire, connected, request_frame
+from tests.support.wire import Wire, open_wire, request_frame
 
 
 async def test_a_long_answer_is_rewritten_in_a_thread() -> None:
@@ -88,7 +88,7 @@ async def test_long_requests_of_one_client_take_a_limited_part_of_the_memory() -
         await on.client.send(frame)
         await apis.asked.wait()
         with capture_logs() as lines:
-            async with connected(on.gateway.address) as second:
+            async with open_wire(on.gateway.address) as second:
                 await second.send(frame)
                 assert await second.at_end()
         (line,) = [line for line in lines if line["event"] == "connection_refused"]
@@ -98,7 +98,7 @@ async def test_long_requests_of_one_client_take_a_limited_part_of_the_memory() -
         apis.go_on.set()
         await on.client.frame()
         for count in range(2):  # what is answered or refused takes no memory any more
-            async with connected(on.gateway.address) as later, trio.open_nursery() as nursery:
+            async with open_wire(on.gateway.address) as later, trio.open_nursery() as nursery:
                 nursery.start_soon(later.send, frame)
                 assert len(await later.frame()) > 4, count
 
@@ -132,7 +132,7 @@ async def test_what_a_long_answer_takes_is_free_once_it_is_sent() -> None:
         apis.go_on, apis.asked = trio.Event(), trio.Event()
         await on.client.send(frame)
         await apis.asked.wait()
-        async with connected(on.gateway.address) as second:
+        async with open_wire(on.gateway.address) as second:
             await second.send(frame)
             await until(lambda: apis.refused == 1)
             apis.go_on.set()

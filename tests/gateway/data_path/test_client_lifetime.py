@@ -35,7 +35,7 @@ from tests.gateway.data_path.client_connection import (
 )
 from tests.support.fake_broker import answer_size
 from tests.support.until import until
-from tests.support.wire import Wire, connected, produce_body, request_frame
+from tests.support.wire import Wire, open_wire, produce_body, request_frame
 
 LONG = Limits(linger_timeout_s=600, broker_timeout_s=600)
 """No time limit ends anything while a test runs."""
@@ -192,7 +192,7 @@ async def test_a_request_that_waits_for_a_broker_ends_with_its_client(
     async with ground(limits=LONG) as on:
         frozen = await freeze(on, frozen_key)
         connections = on.broker.connections
-        async with connected(on.gateway.address) as client:
+        async with open_wire(on.gateway.address) as client:
             await client.send(sent)
             await until(lambda: bool(frozen.asked))
             go(client, resets=resets)
@@ -204,7 +204,7 @@ async def test_a_request_that_waits_for_room_ends_with_its_client() -> None:
     """The broker never sees it."""
     async with ground(limits=Limits(linger_timeout_s=0.05, max_pipelined=1)) as on:
         frozen = await freeze(on, ApiKey.PRODUCE, ApiKey.LIST_OFFSETS)
-        async with connected(on.gateway.address) as client:
+        async with open_wire(on.gateway.address) as client:
             await client.send(PRODUCE_FRAME + LIST_OFFSETS_FRAME)
             await until(lambda: bool(frozen.asked))
             await trio.testing.wait_all_tasks_blocked(0.01)
@@ -216,7 +216,7 @@ async def test_records_wait_for_a_frozen_broker_no_longer_than_answers_do() -> N
     """The broker has them; their client does not wait for the answer."""
     async with ground(limits=Limits(linger_timeout_s=0.05)) as on:
         frozen = await freeze(on, ApiKey.PRODUCE)
-        async with connected(on.gateway.address) as client:
+        async with open_wire(on.gateway.address) as client:
             await client.send(PRODUCE_FRAME)
             await until(lambda: bool(frozen.asked))
         await until_closed(on)
@@ -256,7 +256,7 @@ async def test_a_group_request_ends_with_its_client(sent: bytes, *, resets: bool
     """Whatever the client has sent behind it."""
     apis = Watched()
     async with ground(group_apis=apis, limits=LONG) as on:
-        async with connected(on.gateway.address) as client:
+        async with open_wire(on.gateway.address) as client:
             await client.send(sent)
             await apis.asked.wait()
             go(client, resets=resets)
@@ -272,7 +272,7 @@ async def test_an_answer_that_a_group_gives_later_holds_no_socket(more: bytes) -
     apis = AnswersLater()
     async with ground(group_apis=apis, limits=LONG) as on:
         await on.client.ask(HEARTBEAT, 4)
-        async with connected(on.gateway.address) as client:
+        async with open_wire(on.gateway.address) as client:
             await client.send(FETCH_FRAME)
             await client.frame()  # after the negotiation, requests are answered without a task
             await client.send(HEARTBEAT_FRAME)
@@ -298,7 +298,7 @@ async def test_nothing_follows_an_answer_that_has_left_in_part() -> None:
             return ConsumerGroupHeartbeatResponse(error_message="x" * 30_000)
 
     async with leavable(Long()) as on:
-        async with connected(on.gateway.address) as client:
+        async with open_wire(on.gateway.address) as client:
             for _ in range(1_000):
                 await client.send(native_frame(1))
             await client.send(LEAVE_FRAME)
@@ -320,7 +320,7 @@ async def test_nothing_follows_an_answer_that_was_left_out(word: bytes) -> None:
 
     async with leavable(apis) as on:
         on.broker.handlers[ApiKey.PRODUCE] = produce
-        async with connected(on.gateway.address) as client:
+        async with open_wire(on.gateway.address) as client:
             await client.send(HEARTBEAT_FRAME + word + word)
             await apis.asked.wait()
             await client.stream.send_eof()
@@ -350,7 +350,7 @@ async def test_a_last_word_counts_although_its_client_has_gone(word: bytes) -> N
     """A client closes its connection as soon as it has sent it."""
     apis = Watched()
     async with leavable(apis) as on:
-        async with connected(on.gateway.address) as client:
+        async with open_wire(on.gateway.address) as client:
             await client.send(word)
             await apis.asked.wait()
         await trio.testing.wait_all_tasks_blocked(0.01)
@@ -375,7 +375,7 @@ async def test_a_last_word_behind_a_request_that_has_ended_counts(
     once, and has no effect, is passed over."""
     apis = Watched()
     async with leavable(apis) as on:
-        async with connected(on.gateway.address) as client:
+        async with open_wire(on.gateway.address) as client:
             await client.send(METADATA_FRAME)
             await client.frame()  # the connection to the broker is open
             await client.send(HEARTBEAT_FRAME)
@@ -392,7 +392,7 @@ async def test_a_last_word_behind_a_request_that_has_ended_counts(
 async def test_a_last_word_that_takes_too_long_ends_as_well() -> None:
     apis = Watched()
     async with leavable(apis, Limits(linger_timeout_s=0.05)) as on:
-        async with connected(on.gateway.address) as client:
+        async with open_wire(on.gateway.address) as client:
             await client.send(LEAVE_FRAME + LEAVE_FRAME)
             await apis.asked.wait()
         await until_closed(on)

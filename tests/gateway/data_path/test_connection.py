@@ -44,7 +44,7 @@ from tests.support.fake_broker import (
 )
 from tests.support.garbage import count, freed_at_once
 from tests.support.until import until
-from tests.support.wire import Wire, connected, produce_body, request_frame
+from tests.support.wire import Wire, open_wire, produce_body, request_frame
 
 BAD_FRAMES = {
     "negative size": struct.pack(">ihhi", -5, 1, 4, 1),
@@ -70,7 +70,7 @@ def sleepiness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("name", BAD_FRAMES)
 async def test_a_malformed_frame_closes_its_connection_with_one_line(name: str) -> None:
     """The line is a warning without a traceback, and no other connection is affected."""
-    async with ground() as on, connected(on.gateway.address) as other:
+    async with ground() as on, open_wire(on.gateway.address) as other:
         await other.send(request_frame(ApiKey.FETCH, 4, 1, b""))
         await other.frame()
         with capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
@@ -88,10 +88,10 @@ async def test_a_connection_that_has_ended_needs_no_garbage_collection() -> None
     """Garbage would keep buffers and permissions for hundreds of thousands of requests."""
     with freed_at_once(ClientConnection):
         async with ground() as on:
-            async with connected(on.gateway.address) as wire:
+            async with open_wire(on.gateway.address) as wire:
                 await wire.send(request_frame(ApiKey.FETCH, 4, 1, b""))
                 await wire.frame()
-            async with connected(on.gateway.address) as wire:
+            async with open_wire(on.gateway.address) as wire:
                 await wire.send(request_frame(ApiKey.FETCH, 4, 1, b""))
                 await wire.frame()
                 await wire.send(BAD_FRAMES["negative size"])
@@ -125,7 +125,7 @@ async def test_no_buffer_is_lent_while_brokers_are_being_opened(
 
     async with ground() as on, AsyncExitStack() as stack:
         on.broker.handlers[ApiKey.API_VERSIONS] = answer_later
-        clients = [await stack.enter_async_context(connected(on.gateway.address)) for _ in range(9)]
+        clients = [await stack.enter_async_context(open_wire(on.gateway.address)) for _ in range(9)]
         for client in clients:
             await client.send(request_frame(ApiKey.FETCH, 4, 1, b"abc"))
         await until(lambda: asked)
@@ -164,7 +164,7 @@ async def test_a_connection_cut_within_a_frame_is_closed_upstream() -> None:
         await on.client.frame()
         watched = on.broker.connections
         for cut in (1, 3, 5, 11, 13, 20, 24, 100, len(whole) - 1):
-            async with connected(on.gateway.address) as client:
+            async with open_wire(on.gateway.address) as client:
                 await client.send(whole[:cut])
         await on.broker.down_to(watched)
 
@@ -187,7 +187,7 @@ async def test_the_end_of_a_client_ends_its_upstream_connection() -> None:
     """Each client connection has one upstream connection."""
     async with ground() as on:
         before = on.broker.connections
-        async with connected(on.gateway.address) as client:
+        async with open_wire(on.gateway.address) as client:
             await client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
             await client.frame()
             assert on.broker.connections == before + 1
@@ -210,7 +210,7 @@ async def test_requests_of_a_client_that_has_gone_reach_the_broker() -> None:
 
     async with ground(limits=Limits(max_pipelined=1)) as on:
         on.broker.handlers |= {ApiKey.FETCH: fetch, ApiKey.PRODUCE: produce}
-        async with connected(on.gateway.address) as client:
+        async with open_wire(on.gateway.address) as client:
             await client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
             for _ in range(3):
                 await client.send(request_frame(ApiKey.PRODUCE, 3, 2, produce_body(3, 0, b"abc")))
@@ -234,7 +234,7 @@ async def test_a_broker_that_answers_produce_without_acks_gets_all_of_them() -> 
 
     async with ground() as on:
         on.broker.handlers[ApiKey.PRODUCE] = produce
-        async with connected(on.gateway.address) as client:
+        async with open_wire(on.gateway.address) as client:
             for _ in range(3):
                 await client.send(request_frame(ApiKey.PRODUCE, 3, 2, produce_body(3, 0, b"abc")))
         await trio.testing.wait_all_tasks_blocked(0.05)
@@ -318,7 +318,7 @@ async def test_no_answer_of_the_gateway_follows_one_that_the_broker_has_lost() -
     async with ground(group_apis=AfterTheBroker()) as on:
         on.broker.handlers |= {ApiKey.FETCH: never_answer, ApiKey.HEARTBEAT: hang_up}
         for _ in range(20):
-            async with connected(on.gateway.address) as client:
+            async with open_wire(on.gateway.address) as client:
                 await client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
                 await client.send(request_frame(ApiKey.HEARTBEAT, 4, 2, encode(HEARTBEAT, 4)))
                 assert await client.at_end()
@@ -354,7 +354,7 @@ async def test_a_bug_in_the_group_code_ends_only_one_connection() -> None:
         assert [(line["event"], line["log_level"]) for line in lines] == [
             ("connection_failed", "error")
         ]
-        async with connected(on.gateway.address) as other:
+        async with open_wire(on.gateway.address) as other:
             await other.send(request_frame(ApiKey.FETCH, 4, 1, b""))
             await other.frame()
 

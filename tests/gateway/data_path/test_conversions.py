@@ -11,7 +11,7 @@ from kafka_codecs.find_coordinator import FindCoordinatorRequest, FindCoordinato
 from kafka_codecs.header import RequestHeader
 from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker, together
-from tests.support.wire import Wire, connected
+from tests.support.wire import Wire, open_wire
 
 
 class OldBroker:
@@ -41,7 +41,7 @@ async def test_a_batch_of_coordinators_is_split(highest: int, version: int) -> N
     once."""
     old = OldBroker(highest)
     async with running_fake_broker(old.broker), running_gateway([old.broker.address]) as gateway:
-        async with connected(gateway.address) as client:
+        async with open_wire(gateway.address) as client:
             asked = FindCoordinatorRequest(coordinator_keys=("a", "x", "b", "a"))
             answered = await client.ask(asked, version)
     assert old.asked == ["a", "x", "b"]
@@ -62,7 +62,7 @@ async def test_a_single_key_is_relayed(highest: int, version: int) -> None:
     since 2.4."""
     old = OldBroker(highest)
     async with running_fake_broker(old.broker), running_gateway([old.broker.address]) as gateway:
-        async with connected(gateway.address) as client:
+        async with open_wire(gateway.address) as client:
             answered = await client.ask(FindCoordinatorRequest(key="a"), version)
     assert old.asked == ["a"]
     assert answered.node_id == 1
@@ -73,7 +73,7 @@ async def test_share_groups_are_refused_where_the_upstream_lacks_them() -> None:
     """The answer is INVALID_REQUEST, as from a broker that does not know the type."""
     old = OldBroker()
     async with running_fake_broker(old.broker), running_gateway([old.broker.address]) as gateway:
-        async with connected(gateway.address) as client:
+        async with open_wire(gateway.address) as client:
             asked = FindCoordinatorRequest(key_type=2, coordinator_keys=("g:t:0",))
             answered = await client.ask(asked, 6)
     assert [coordinator.error_code for coordinator in answered.coordinators] == [42]
@@ -87,7 +87,7 @@ async def test_requests_for_many_coordinators_are_pipelined() -> None:
     old.broker.handlers[ApiKey.FIND_COORDINATOR] = together(3, handler)
     with trio.fail_after(10):
         async with running_fake_broker(old.broker), running_gateway([old.broker.address]) as on:
-            async with connected(on.address) as client:
+            async with open_wire(on.address) as client:
                 asked = FindCoordinatorRequest(coordinator_keys=("a", "b", "c"))
                 answered = await client.ask(asked, 4)
     assert {
@@ -104,7 +104,7 @@ async def test_keys_beyond_the_limit_get_a_retriable_error(
     monkeypatch.setattr(upstream, "ASKED_TOGETHER_MAX", together_max)
     old = OldBroker()
     async with running_fake_broker(old.broker), running_gateway([old.broker.address]) as gateway:
-        async with connected(gateway.address) as client:
+        async with open_wire(gateway.address) as client:
             asked = FindCoordinatorRequest(coordinator_keys=("a", "b", "c", "d"))
             answered = await client.ask(asked, 4)
     assert old.asked == ["a", "b", "c"]

@@ -20,14 +20,14 @@ from kafka_codecs.describe_configs import (
 from kafka_codecs.find_coordinator import CoordinatorType, FindCoordinatorRequest
 from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from kafka_codecs.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
-from tests.support.applications import printed
+from tests.support.applications import printed_lines
 from tests.support.codecs import sample
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, PARTITIONS, TOPIC, KafkaCluster
 from tests.support.kafka_jars import kafka_jars
 from tests.support.ports import HOST, free_port
 from tests.support.releases import NEWEST
 from tests.support.serve_process import serving
-from tests.support.wire import connected, produce_frame, request_frame
+from tests.support.wire import open_wire, produce_frame, request_frame
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -120,7 +120,7 @@ async def every_frame(releases: Iterable[str], topic: MetadataResponseTopic) -> 
     sampled = set(APIS) - NO_ANSWER_TO_FULL
     empty: dict[Api, bytes] = {}
     for release in releases:
-        for line in await printed("EveryRequest", f"{kafka_jars(release)}/*"):
+        for line in await printed_lines("EveryRequest", f"{kafka_jars(release)}/*"):
             number, version_of_api, body = line.split(" ")
             empty[ApiKey(int(number)), int(version_of_api)] = bytes.fromhex(body)
     for (key, version), empty_body in empty.items():
@@ -142,7 +142,7 @@ async def every_frame(releases: Iterable[str], topic: MetadataResponseTopic) -> 
 async def answer_to(address: tuple[str, int], frame: bytes) -> bytes:
     """The answer, on a connection of its own; nothing if it ends, as it does upon some malformed
     requests."""
-    async with connected(address) as wire:
+    async with open_wire(address) as wire:
         with trio.fail_after(ANSWER_LIMIT_S):
             await wire.send(frame)
             try:

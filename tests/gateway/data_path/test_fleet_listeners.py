@@ -48,7 +48,7 @@ from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.ports import free_port, is_open
 from tests.support.until import until
-from tests.support.wire import Wire, connected
+from tests.support.wire import Wire, open_wire
 
 SLOTS = 2
 
@@ -65,7 +65,7 @@ def config_of(slot: int, port: int, folder: Path) -> DataPathConfig:
 
 async def nodes_at(address: Address) -> dict[int, int]:
     """The ports of the nodes in Metadata."""
-    async with connected(address) as client:
+    async with open_wire(address) as client:
         metadata = await client.ask(MetadataRequest(topics=()), 9)
     assert {broker.host for broker in metadata.brokers} == {"127.0.0.1"}
     return {broker.node_id: broker.port for broker in metadata.brokers}
@@ -128,7 +128,7 @@ async def test_the_cluster_is_described_without_coordinator_nodes(tmp_path: Path
     async with running_fake_broker(fake) as broker:
         config = config_of(0, free_port(), tmp_path)
         async with running_gateway([broker.address], config=config) as gateway:
-            async with connected(gateway.address) as client:
+            async with open_wire(gateway.address) as client:
                 request = DescribeClusterRequest(include_cluster_authorized_operations=False)
                 described = await client.ask(request, 0)
                 listed = await client.ask(MetadataRequest(topics=()), 9)
@@ -152,7 +152,7 @@ async def test_a_coordinator_node_knows_its_own_id(tmp_path: Path) -> None:
         nodes = await nodes_at(("127.0.0.1", scene.port))
         cluster_id = scene.processes[0].cluster.cluster_id
         meant = coordinator_id(1, 2)
-        async with connected(("127.0.0.1", nodes[meant])) as client:
+        async with open_wire(("127.0.0.1", nodes[meant])) as client:
             for node_id, code in ((meant, ErrorCode.NONE), (2, ErrorCode.REBOOTSTRAP_REQUIRED)):
                 versions = await client.ask(meaning(node_id, cluster_id), 5)
                 assert versions.error_code == code
@@ -259,7 +259,7 @@ async def test_the_transactions_of_a_broker_are_listed_at_its_own_node_only(tmp_
             nodes = await nodes_at(gateway.address)
             request = ListTransactionsRequest(state_filters=(), producer_id_filters=())
             for node_id, states in ((1, (listed,)), (coordinator_id(0, 1), ())):
-                async with connected(("127.0.0.1", nodes[node_id])) as client:
+                async with open_wire(("127.0.0.1", nodes[node_id])) as client:
                     lists = await client.ask(request, 0)
                 assert lists.transaction_states == states
 
@@ -312,6 +312,6 @@ async def test_a_gateway_on_one_of_several_machines_shows_what_the_table_says(
                 (elsewhere, ErrorCode.REBOOTSTRAP_REQUIRED),
             ):
                 meant = meaning(node_id, gateway.cluster.cluster_id)
-                async with connected(("127.0.0.1", nodes[1])) as client:
+                async with open_wire(("127.0.0.1", nodes[1])) as client:
                     assert (await client.ask(meant, 5)).error_code == code
             gateway.stop.set()

@@ -34,7 +34,7 @@ from kafka_codecs.header import decode_response_header
 from kafka_codecs.metadata import MetadataRequest
 from tests.gateway.data_path.client_connection import Ground, ground
 from tests.support.until import until
-from tests.support.wire import Wire, connected, request_frame
+from tests.support.wire import Wire, open_wire, request_frame
 
 OWNER = QuotaKey("h")
 QUESTION = CoordinatorQuestion("g", 2)
@@ -119,7 +119,7 @@ async def clients_that_ask(
         grounds.append(on)
         await on.client.ask(MetadataRequest(topics=()), 9)
         wires = [
-            await stack.enter_async_context(connected(on.gateway.address)) for _ in range(count)
+            await stack.enter_async_context(open_wire(on.gateway.address)) for _ in range(count)
         ]
         for wire in wires:
             await wire.send(FIND_FRAME)
@@ -147,7 +147,7 @@ async def test_clients_that_ask_together_wait_for_one_answer(
         answers = [await answer_to(wire) for wire in wires]
         assert {answer.port for answer in answers} != {on.broker.address[1]}, "they are ours"
         assert len(set(answers)) == 1
-        async with connected(on.gateway.address) as later:
+        async with open_wire(on.gateway.address) as later:
             assert await later.ask(FIND, 2) == answers[0]
         assert (len(apis.asked), apis.recalled) == (1, 5)
         assert not started

@@ -33,7 +33,7 @@ from tests.gateway.data_path.client_connection import (
     answer_after,
     ground,
 )
-from tests.support.wire import connected, request_frame
+from tests.support.wire import open_wire, request_frame
 
 
 def beat_frame(correlation_id: int) -> bytes:
@@ -48,7 +48,7 @@ def ids_in(frames: Iterable[bytes]) -> list[int]:
 async def test_a_parked_group_request_blocks_later_requests_of_its_connection() -> None:
     """A broker mutes the channel in the same way. Other connections continue."""
     apis = Parked()
-    async with ground(group_apis=apis) as on, connected(on.gateway.address) as other:
+    async with ground(group_apis=apis) as on, open_wire(on.gateway.address) as other:
         fetch = request_frame(ApiKey.FETCH, 4, 3, b"")
         await on.client.send(beat_frame(1) + beat_frame(2) + fetch)
         await apis.asked.wait()
@@ -128,7 +128,7 @@ async def test_an_answer_that_is_there_at_once_wakes_no_task(
     monkeypatch.setattr(RequestServer, "serve", record_and_serve)
     monkeypatch.setattr(GroupRequests, "finish_begun", record_and_finish)
     async with ground(group_apis=AtOnce(HeartbeatResponse(error_code=7))) as on:
-        async with connected(on.gateway.address) as other:
+        async with open_wire(on.gateway.address) as other:
             clients = (on.client, other)
             for client in clients:
                 assert (await client.ask(HEARTBEAT, 4)).error_code == 7  # after the negotiation
@@ -261,7 +261,7 @@ async def test_a_task_awaits_what_the_group_cannot_answer_alone() -> None:
 async def test_an_answer_that_fails_ends_its_connection_only() -> None:
     """The group has called, and must not notice."""
     apis = AnswersLater()
-    async with ground(group_apis=apis) as on, connected(on.gateway.address) as other:
+    async with ground(group_apis=apis) as on, open_wire(on.gateway.address) as other:
         await on.client.ask(HEARTBEAT, 4)
         await on.client.send(beat_frame(1))
         later = await apis.wait_for_requests(1)

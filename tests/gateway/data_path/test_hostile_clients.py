@@ -13,7 +13,7 @@ from gateway.data_path.config import Limits
 from kafka_codecs.apis import ApiKey
 from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer_size, running_fake_broker
-from tests.support.wire import connected, framed, produce_body, request_frame
+from tests.support.wire import make_frame, open_wire, produce_body, request_frame
 
 EXPECTED = {
     "bad_frame_received",
@@ -64,7 +64,7 @@ async def test_no_bytes_cause_an_internal_error(seed: int) -> None:
             frames = [_garbage(rng) for _ in range(60)] + list(_produces(rng))[seed::8]
             with capture_logs() as lines:
                 for frame in frames:
-                    async with connected(gateway.address) as client:
+                    async with open_wire(gateway.address) as client:
                         try:
                             await client.send(frame)
                             await client.stream.send_eof()
@@ -73,7 +73,7 @@ async def test_no_bytes_cause_an_internal_error(seed: int) -> None:
                         except trio.BrokenResourceError:
                             pass
             assert not [line for line in lines if line["event"] not in EXPECTED]
-            async with connected(gateway.address) as client:
+            async with open_wire(gateway.address) as client:
                 await client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
                 assert struct.unpack_from(">i", await client.frame()) == (1,)
 
@@ -85,7 +85,7 @@ async def test_an_invalid_size_is_refused_at_once(size: int, rest: bytes) -> Non
     async with running_fake_broker(FakeBroker()) as broker:
         async with (
             running_gateway([broker.address]) as gateway,
-            connected(gateway.address) as client,
+            open_wire(gateway.address) as client,
         ):
             with capture_logs() as lines, trio.fail_after(5):
                 await client.send(struct.pack(">i", size) + rest)
@@ -99,7 +99,7 @@ async def test_a_request_with_too_many_entries_is_refused() -> None:
     async with running_fake_broker(FakeBroker()) as broker:
         async with (
             running_gateway([broker.address]) as gateway,
-            connected(gateway.address) as client,
+            open_wire(gateway.address) as client,
         ):
             body = struct.pack(">i", entries + 1) + bytes(2 * (entries + 1))
             with capture_logs() as lines, trio.fail_after(20):
@@ -116,15 +116,20 @@ async def test_a_silent_client_delays_no_other() -> None:
     async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
         before = broker.connections
         async with trio.open_nursery() as nursery:
-            for sent in (b"", b"\0", framed(b"")[:3], request_frame(ApiKey.FETCH, 4, 1, b"")[:9]):
+            for sent in (
+                b"",
+                b"\0",
+                make_frame(b"")[:3],
+                request_frame(ApiKey.FETCH, 4, 1, b"")[:9],
+            ):
 
                 async def stay(sent: bytes = sent) -> None:
-                    async with connected(gateway.address) as silent:
+                    async with open_wire(gateway.address) as silent:
                         await silent.send(sent)
                         await trio.sleep_forever()
 
                 nursery.start_soon(stay)
-            async with connected(gateway.address) as client:
+            async with open_wire(gateway.address) as client:
                 await client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
                 await client.frame()
                 assert broker.connections == before + 1

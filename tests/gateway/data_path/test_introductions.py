@@ -14,7 +14,7 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.metadata import MetadataRequest
 from tests.gateway.data_path.client_connection import Ground, ground
 from tests.support.until import until
-from tests.support.wire import Wire, connected
+from tests.support.wire import Wire, open_wire
 
 NAMED = ApiVersionsRequest(client_software_name="lib", client_software_version="1.2")
 
@@ -24,9 +24,9 @@ async def at_known_broker(on: Ground, *, is_bootstrap: bool = False) -> AsyncIte
     """A client at the listener of a broker that has been connected before, or at that of all."""
     (broker,) = (await on.client.ask(MetadataRequest(topics=()), 9)).brokers
     address = on.gateway.address if is_bootstrap else (broker.host, broker.port)
-    async with connected(address) as earlier:
+    async with open_wire(address) as earlier:
         await earlier.ask(MetadataRequest(topics=()), 9)
-    async with connected(address) as client:
+    async with open_wire(address) as client:
         yield client
 
 

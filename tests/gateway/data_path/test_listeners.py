@@ -22,12 +22,12 @@ from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.fake_broker import KAFKA_3, FakeBroker, answer, running_fake_broker
 from tests.support.mock_cluster import running_mock_cluster
 from tests.support.ports import free_port
-from tests.support.wire import Wire, connected, request_frame
+from tests.support.wire import Wire, open_wire, request_frame
 
 
 async def ports_told(address: tuple[str, int]) -> dict[int, int]:
     """The brokers' ports in the metadata of a new connection."""
-    async with connected(address) as client:
+    async with open_wire(address) as client:
         answered = await client.ask(MetadataRequest(topics=()), 9)
     return {broker.node_id: broker.port for broker in answered.brokers}
 
@@ -100,7 +100,7 @@ async def test_an_answer_with_addresses_of_controllers_only_loses_them() -> None
     async with (
         running_fake_broker(broker),
         running_gateway([broker.address]) as gateway,
-        connected(gateway.address) as client,
+        open_wire(gateway.address) as client,
     ):
         await client.send(request_frame(key, 2, 7, no_topics))
         assert b"kafka-1" not in await client.frame()

@@ -24,7 +24,7 @@ from kafka_codecs.metadata import (
 from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.codecs import sample
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
-from tests.support.wire import Wire, connected
+from tests.support.wire import Wire, open_wire
 
 ORDERS = derived_topic_id("old", "orders")
 NOBODY = UUID(int=5)
@@ -209,7 +209,7 @@ async def test_an_old_broker_serves_a_client_of_v12() -> None:
     broker = FakeBroker(handlers={ApiKey.METADATA: metadata})
     broker.versions = {**broker.versions, ApiKey.METADATA: (0, 8)}
     async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
-        async with connected(gateway.address) as client:
+        async with open_wire(gateway.address) as client:
             first = await client.ask(_request_for("orders", "none"), 12)
             again = await client.ask(_request_for(ORDERS, NOBODY), 12)
             every = await client.ask(MetadataRequest(topics=None), 10)

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 from gateway.data_path.not_kafka import what_instead
 from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, running_fake_broker
-from tests.support.wire import connected
+from tests.support.wire import open_wire
 
 TLS_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(500)
 
@@ -38,7 +38,7 @@ async def test_a_client_with_tls_is_logged() -> None:
     broker = FakeBroker()
     async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
         with capture_logs() as lines:
-            async with connected(gateway.address) as client:
+            async with open_wire(gateway.address) as client:
                 await client.send(TLS_HELLO)
                 assert await client.at_end()
         (line,) = [line for line in lines if line["event"] == "bad_frame_received"]

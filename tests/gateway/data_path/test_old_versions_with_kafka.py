@@ -12,7 +12,7 @@ from tests.support.gateway import whole_gateway
 from tests.support.group_client import fresh_group
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
 from tests.support.releases import on_release, with_anchors, with_new_protocol
-from tests.support.wire import connected, produce_frame
+from tests.support.wire import open_wire, produce_frame
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -77,7 +77,7 @@ async def test_kafka_4_refuses_what_it_only_states(kafka: KafkaCluster, version:
     async with whole_gateway(kafka.addresses) as gateway:
         async with await BrokerConnection.open(*gateway.address) as other:
             for address in (kafka.addresses[0], gateway.address):
-                async with connected(address) as wire:
+                async with open_wire(address) as wire:
                     await wire.send(request)
                     assert await wire.at_end()
             assert await gateway.listeners()

@@ -19,7 +19,7 @@ from kafka_codecs.header import RequestHeader
 from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.codecs import NOT_IN_KAFKA, overlong_encoding, sample
 from tests.support.fake_broker import FakeBroker, answer, running_fake_broker
-from tests.support.wire import Wire, connected, produce_frame, request_frame
+from tests.support.wire import Wire, open_wire, produce_frame, request_frame
 
 STATE, WRITER = "groupferry-state", "groupferry-state-0"
 STATE_ID = UUID(int=0x1234_5678_9ABC_4DEF_8123_4567_89AB_CDEF)
@@ -96,7 +96,7 @@ async def test_no_encoding_carries_a_private_name_to_the_broker(padding: int) ->
     async with running_fake_broker(Recording()) as broker:
         assert isinstance(broker, Recording)
         async with running_gateway([broker.address], private_names=PRIVATE) as gateway:
-            async with connected(gateway.address) as client:
+            async with open_wire(gateway.address) as client:
                 for key, version in REQUESTS:
                     if key is not ApiKey.METADATA:
                         await _check_request(broker, client, key, version, padding)
@@ -136,7 +136,7 @@ async def test_produce_carries_no_private_name_to_the_broker(version: int) -> No
     async with running_fake_broker(Recording()) as broker:
         assert isinstance(broker, Recording)
         async with running_gateway([broker.address], private_names=PRIVATE) as gateway:
-            async with connected(gateway.address) as client:
+            async with open_wire(gateway.address) as client:
                 for records in (b"r", b"r" * 100_000):
                     await client.send(produce_frame(version, {topic: [records]}))
                     await client.frame()

@@ -53,7 +53,7 @@ from tests.support.fake_broker import (
     answer_bytes,
     running_fake_broker,
 )
-from tests.support.wire import Wire, connected, produce_frame
+from tests.support.wire import Wire, open_wire, produce_frame
 
 _S = TypeVar("_S", bound=Struct)
 
@@ -139,7 +139,7 @@ async def ground(limits: Limits | None = None) -> AsyncIterator[tuple[Topics, Wi
         assert isinstance(broker, Topics)
         async with (
             running_gateway([broker.address], limits=limits, private_names=private) as gateway,
-            connected(gateway.address) as client,
+            open_wire(gateway.address) as client,
         ):
             yield broker, client
 
@@ -324,7 +324,7 @@ async def test_a_request_is_searched_only_if_it_may_have_a_private_name() -> Non
     async with (
         running_fake_broker(FakeBroker()) as broker,
         running_gateway([broker.address], group_apis=Alters(), private_names=private) as gateway,
-        connected(gateway.address) as client,
+        open_wire(gateway.address) as client,
     ):
         assert await codes(client, OTHER) == {OTHER.decode(): 0}
         assert searched == []

@@ -29,7 +29,7 @@ from kafka_codecs.metadata import MetadataRequest, MetadataRequestTopic, Metadat
 from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.codecs import overlong_encoding
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, KafkaCluster
-from tests.support.wire import Wire, connected, request_frame
+from tests.support.wire import Wire, open_wire, request_frame
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -47,7 +47,7 @@ async def test_no_encoding_opens_the_state_to_a_client(kafka: KafkaCluster) -> N
     private = PrivateNames((state,), (writer,), topic_ids=lambda: (topic_id,))
     async with (
         running_gateway(kafka.addresses, private_names=private) as gateway,
-        connected(gateway.address) as client,
+        open_wire(gateway.address) as client,
     ):
         for request, versions in (*_attacks(state, topic_id, writer), *_lists()):
             for version in versions:
@@ -73,8 +73,8 @@ async def test_pages_of_topics_are_those_of_a_client_that_may_not_describe_the_s
     state = (names[0], names[2], names[3], names[5])
     async with (
         running_gateway(kafka.addresses, private_names=PrivateNames(state)) as gateway,
-        connected(gateway.address) as client,
-        connected(kafka.addresses[0]) as direct,
+        open_wire(gateway.address) as client,
+        open_wire(kafka.addresses[0]) as direct,
     ):
         (expected,) = await _pages(direct, 1000, prefix)
         pages = await _pages(client, limit, prefix, state)

@@ -23,7 +23,7 @@ from kafka_codecs.metadata import MetadataRequest
 from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, running_fake_broker
 from tests.support.until import until
-from tests.support.wire import connected
+from tests.support.wire import open_wire
 
 JAVA = ClientSoftware(client_id="j", name="apache-kafka-java", version="4.3.1")
 
@@ -257,14 +257,14 @@ async def test_a_real_connection_is_told_and_closed() -> None:
         running_gateway([broker.address], removal=removal) as gateway,
         trio.open_nursery() as nursery,
     ):
-        async with connected(gateway.address) as client:
+        async with open_wire(gateway.address) as client:
             assert (await client.ask(request, 13)).error_code == 0
             nursery.start_soon(run)
             assert await client.stream.receive_some() == b""
-        async with connected(gateway.address) as client:
+        async with open_wire(gateway.address) as client:
             assert (await client.ask(request, 13)).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
             assert await client.stream.receive_some() == b""
-        async with connected(gateway.address) as client:
+        async with open_wire(gateway.address) as client:
             assert (await client.ask(request, 13)).error_code == 0
             await until(lambda: bool(outcomes))
             assert (await client.ask(request, 13)).error_code == 0

@@ -25,7 +25,7 @@ from tests.gateway.data_path.forward_everything import ForwardEverything
 from tests.gateway.data_path.running_data_path import running_gateway
 from tests.support.fake_broker import FakeBroker, answer_bytes, answer_size, running_fake_broker
 from tests.support.until import until
-from tests.support.wire import Wire, connected, produce_body, request_frame
+from tests.support.wire import Wire, open_wire, produce_body, request_frame
 
 FETCH = request_frame(ApiKey.FETCH, 4, 1, b"")
 HEARTBEAT = request_frame(
@@ -102,9 +102,9 @@ async def test_a_drain_answers_requests_in_flight_and_closes_the_rest() -> None:
         stop = trio.Event()
         address, ended = await _serve(nursery, late.broker, stop, Limits())
         async with (
-            connected(address) as idle,
-            connected(address) as busy,
-            connected(address) as cut,
+            open_wire(address) as idle,
+            open_wire(address) as busy,
+            open_wire(address) as cut,
         ):
             await cut.send(FETCH[:9])
             await busy.send(FETCH + request_frame(ApiKey.FETCH, 4, 2, b""))
@@ -112,7 +112,7 @@ async def test_a_drain_answers_requests_in_flight_and_closes_the_rest() -> None:
             stop.set()
             assert await idle.at_end()
             try:
-                async with connected(address):
+                async with open_wire(address):
                     raise AssertionError("a new connection was accepted")
             except OSError:
                 pass
@@ -133,7 +133,7 @@ async def test_a_partial_request_does_not_delay_a_drain() -> None:
         stop = trio.Event()
         limits = Limits(drain_timeout_s=60, linger_timeout_s=0.3)
         address, ended = await _serve(nursery, broker, stop, limits)
-        async with connected(address) as cut, connected(address) as late:
+        async with open_wire(address) as cut, open_wire(address) as late:
             for client in (cut, late):
                 await client.send(FETCH + FETCH[:9])
                 await client.frame()
@@ -165,7 +165,7 @@ async def test_a_drain_does_not_wait_for_the_answer_to_a_partial_request(
         limits = Limits(drain_timeout_s=60, linger_timeout_s=0.1)
         address, ended = await _serve(nursery, broker, stop, limits)
         seen = len(broker.seen)
-        async with connected(address) as cut:
+        async with open_wire(address) as cut:
             await cut.send(FETCH[:-1])
             await until(lambda: len(broker.seen) > seen)  # its versions, before any request
             await trio.testing.wait_all_tasks_blocked(QUIET_S)
@@ -195,7 +195,7 @@ async def test_a_partial_request_does_not_delay_a_drain_behind_a_slow_broker(
         limits = Limits(drain_timeout_s=60)
         address, ended = await _serve(nursery, broker, stop, limits)
         is_slow = True
-        async with connected(address) as cut:
+        async with open_wire(address) as cut:
             await cut.send(FETCH[:-1])
             await asked.wait()
             stop.set()
@@ -214,7 +214,7 @@ async def test_a_drain_leaves_requests_behind_the_present_one_unread() -> None:
     async with running_fake_broker(broker), trio.open_nursery() as nursery:
         stop = trio.Event()
         address, _ended = await _serve(nursery, broker, stop, Limits(), groups)
-        async with connected(address) as client:
+        async with open_wire(address) as client:
             await client.send(HEARTBEAT + HEARTBEAT)
             await groups.asked.wait()
             stop.set()
@@ -232,7 +232,7 @@ async def test_a_drain_waits_for_an_answer_that_takes_no_task() -> None:
     async with running_fake_broker(broker), trio.open_nursery() as nursery:
         stop = trio.Event()
         address, _ended = await _serve(nursery, broker, stop, Limits(), groups)
-        async with connected(address) as client:
+        async with open_wire(address) as client:
             await client.send(HEARTBEAT)
             await client.frame()
             await client.send(HEARTBEAT)
@@ -271,7 +271,7 @@ async def test_a_drain_may_begin_while_the_broker_takes_no_more_requests() -> No
                 pass  # the drain has ended
 
         with capture_logs() as lines:
-            async with connected(address) as client:
+            async with open_wire(address) as client:
                 await client.send(FETCH)
                 await late.asked.wait()
                 nursery.start_soon(flood, client)
@@ -311,7 +311,7 @@ async def test_the_time_of_a_request_begins_with_its_first_byte(
     async with (
         running_fake_broker(broker),
         running_gateway([broker.address], group_apis=groups, limits=limits) as gateway,
-        connected(gateway.address) as client,
+        open_wire(gateway.address) as client,
     ):
         await client.send(HEARTBEAT + (FETCH[:9] if behind_another else b""))
         if not behind_another:
@@ -334,7 +334,7 @@ async def test_an_idle_client_is_closed(socket_clock: MockClock) -> None:
     async with running_fake_broker(late.broker):
         async with running_gateway([late.broker.address], limits=limits) as gateway:
             address = gateway.address
-            async with connected(address) as silent, connected(address) as waits:
+            async with open_wire(address) as silent, open_wire(address) as waits:
                 await waits.send(FETCH)
                 assert await silent.at_end()
                 await trio.sleep(1.5 * IDLE_S)
@@ -361,13 +361,13 @@ async def test_a_partial_request_times_out(
         async with running_gateway([broker.address], limits=limits) as gateway:
             with capture_logs() as lines:
                 for part in (whole[:3], whole[:200], whole[:-1]):
-                    async with connected(gateway.address) as client:
+                    async with open_wire(gateway.address) as client:
                         await client.send(part)
                         assert await client.at_end()
             events = [line["event"] for line in lines if line["log_level"] == "warning"]
             assert events == ["half_sent_request"] * 3
             assert not waits
-            async with connected(gateway.address) as quiet:
+            async with open_wire(gateway.address) as quiet:
                 await trio.sleep(2 * IDLE_S)
                 await quiet.send(whole)
                 await quiet.frame()
@@ -379,7 +379,7 @@ async def test_a_client_that_reads_nothing_is_closed() -> None:
     limits = Limits(idle_timeout_s=5 * IDLE_S)
     async with running_fake_broker(broker):
         async with running_gateway([broker.address], limits=limits) as gateway:
-            async with connected(gateway.address) as client:
+            async with open_wire(gateway.address) as client:
                 await client.send(FETCH)
                 await broker.down_to(0)
 
@@ -396,12 +396,12 @@ async def test_the_connections_of_one_address_are_limited() -> None:
     async with running_fake_broker(broker):
         async with running_gateway([broker.address], limits=limits) as gateway:
             versions = request_frame(ApiKey.API_VERSIONS, 0, 1, b"")
-            async with connected(gateway.address) as first:
+            async with open_wire(gateway.address) as first:
                 await first.send(versions)
                 await first.frame()
                 with capture_logs() as lines:
                     for _ in range(3):
-                        async with connected(gateway.address) as second:
+                        async with open_wire(gateway.address) as second:
                             assert await second.at_end()
                 assert {line["event"] for line in lines} == {"connection_refused"}
                 assert lines[0]["reason"] == "1 clients of the address 127.0.0.1 are connected"
@@ -410,7 +410,7 @@ async def test_the_connections_of_one_address_are_limited() -> None:
                     await Wire(other).send(versions)
                     await Wire(other).frame()
             await until(lambda: not broker.connections)
-            async with connected(gateway.address) as again:
+            async with open_wire(gateway.address) as again:
                 await again.send(versions)
                 await again.frame()
 
@@ -422,7 +422,7 @@ async def test_a_drain_is_limited() -> None:
         stop = trio.Event()
         limits = Limits(drain_timeout_s=0.1)
         address, ended = await _serve(nursery, late.broker, stop, limits)
-        async with connected(address) as busy:
+        async with open_wire(address) as busy:
             await busy.send(FETCH)
             await late.asked.wait()
             with capture_logs() as lines:
@@ -442,17 +442,17 @@ async def test_a_connection_beyond_the_limit_is_closed_with_one_line() -> None:
         async with running_gateway(
             [broker.address], limits=Limits(max_connections=2, max_connections_per_address=2)
         ) as gateway:
-            async with connected(gateway.address) as first, connected(gateway.address) as second:
+            async with open_wire(gateway.address) as first, open_wire(gateway.address) as second:
                 versions = request_frame(ApiKey.API_VERSIONS, 0, 1, b"")
                 for client in (first, second):
                     await client.send(versions)
                     await client.frame()
                 with capture_logs() as lines:
-                    async with connected(gateway.address) as third:
+                    async with open_wire(gateway.address) as third:
                         assert await third.at_end()
                 assert [line["event"] for line in lines] == ["connection_refused"]
             await trio.testing.wait_all_tasks_blocked(0.01)
-            async with connected(gateway.address) as fourth:
+            async with open_wire(gateway.address) as fourth:
                 await fourth.send(versions)
                 await fourth.frame()
 
@@ -465,7 +465,7 @@ async def test_log_lines_name_their_connection() -> None:
         unknown = request_frame(ApiKey.VOTE, 0, 1, b"")
         for bad in (struct.pack(">i", -1) + b"x" * 8, unknown):
             with capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
-                async with connected(gateway.address) as client:
+                async with open_wire(gateway.address) as client:
                     await client.send(bad)
                     assert await client.at_end()
             seen += [line["connection_id"] for line in lines]
@@ -486,7 +486,7 @@ async def test_a_slow_client_delays_only_its_own_upstream_connection() -> None:
 
     broker = FakeBroker(handlers={ApiKey.FETCH: flood})
     async with running_fake_broker(broker), running_gateway([broker.address]) as gateway:
-        async with connected(gateway.address) as slow, connected(gateway.address) as other:
+        async with open_wire(gateway.address) as slow, open_wire(gateway.address) as other:
             await slow.send(FETCH)
             before = -1
             while before != sent:
@@ -519,7 +519,7 @@ async def test_the_tasks_of_connections_inherit_the_context_of_the_gateway() -> 
     async with running_fake_broker(FakeBroker()) as broker:
         async with running_gateway([broker.address], group_apis=Groups()) as gateway:
             SERVED_IN.set("the client")
-            async with connected(gateway.address) as client:
+            async with open_wire(gateway.address) as client:
                 await client.send(HEARTBEAT)
                 await client.frame()
     assert served_in == ["the gateway"]

@@ -28,7 +28,7 @@ from gateway.transport.sockets import send_all
 from gateway.transport.tls import RECORDS_PER_RECEIVE
 from tests.support.certificate_authority import CertificateAuthority
 from tests.support.tls_pair import say_goodbye, tls_pair
-from tests.support.wire import framed
+from tests.support.wire import make_frame
 
 START = struct.Struct(">ii")
 COPYING = PipePool(max_pipes=0)
@@ -102,7 +102,7 @@ SIZES = (4, 5, 100, 8_000, 65_531, 65_532, 65_536, BUFFER_BYTES - 4, BUFFER_BYTE
 @PIPES
 async def test_frames_of_every_size_are_relayed_in_order(pipes: PipePool) -> None:
     """Neither their size nor their position in the buffer matters."""
-    frames = [framed(bytes([place]) * size) for place, size in enumerate(SIZES * 3)]
+    frames = [make_frame(bytes([place]) * size) for place, size in enumerate(SIZES * 3)]
     sent = b"".join(frames)
     async with connected_ends(pipes) as ends:
         received = b""
@@ -148,7 +148,7 @@ async def test_a_stopped_receiver_stops_the_sender(pipes: PipePool) -> None:
     """Only the sockets buffer data, however long the sender continues. The wait is counted."""
     async with connected_ends(pipes) as ends, trio.open_nursery() as nursery:
         nursery.start_soon(ends.relay)
-        frame = framed(bytes(200_000))
+        frame = make_frame(bytes(200_000))
         sent = 0
 
         async def send() -> None:
@@ -175,7 +175,7 @@ async def test_a_truncated_frame_is_an_error(pipes: PipePool, arrived: int) -> N
         nursery.start_soon(_all_from, ends.receiver)
 
         async def send() -> None:
-            await ends.sender.send_all(framed(bytes(200_000))[:arrived])
+            await ends.sender.send_all(make_frame(bytes(200_000))[:arrived])
             await ends.sender.send_eof()
 
         nursery.start_soon(send)
@@ -188,7 +188,7 @@ async def test_held_and_dropped_frames_keep_the_stream_in_sync() -> None:
     """Relayed, held and dropped frames alternate, within one buffer and across several."""
     for size in (4, 1000, 100_000, 500_000):
         async with connected_ends(COPYING) as ends, trio.open_nursery() as nursery:
-            frames = [framed(bytes([place]) * size) for place in range(9)]
+            frames = [make_frame(bytes([place]) * size) for place in range(9)]
             nursery.start_soon(ends.sender.send_all, b"".join(frames))
             received = bytearray()
 
@@ -287,7 +287,7 @@ async def test_frames_are_relayed_while_the_task_waits() -> None:
 
         nursery.start_soon(wait)
         for size in (4, 100, 40_000):
-            frame = framed(bytes(size))
+            frame = make_frame(bytes(size))
             await ends.sender.send_all(frame[:7])
             await trio.testing.wait_all_tasks_blocked(0.01)
             await ends.sender.send_all(frame[7:])
@@ -308,24 +308,24 @@ async def test_the_end_right_behind_bytes_wakes_the_task() -> None:
     """A short receive would otherwise mean that nothing more is here."""
     for _ in range(20):
         async with connected_ends(COPYING) as ends:
-            await ends.sender.send_all(framed(b"1234"))
+            await ends.sender.send_all(make_frame(b"1234"))
             await ends.sender.send_eof()
             with trio.fail_after(5):
                 assert await ends.source.arrivals(ends.consume) is Arrival.END
-            assert await _exactly(ends.receiver, 8) == framed(b"1234")
+            assert await _exactly(ends.receiver, 8) == make_frame(b"1234")
 
 
 async def test_bytes_that_came_while_the_task_worked_are_not_missed() -> None:
     """Their edge has passed."""
     async with connected_ends(COPYING) as ends, trio.open_nursery() as nursery:
-        await ends.sender.send_all(framed(b"1234"))
+        await ends.sender.send_all(make_frame(b"1234"))
         assert await ends.source.fill()
-        await ends.sender.send_all(framed(b"5678"))
+        await ends.sender.send_all(make_frame(b"5678"))
         await trio.testing.wait_all_tasks_blocked(0.01)
         ends.consume()
         nursery.start_soon(ends.source.arrivals, ends.consume)
         with trio.fail_after(5):
-            assert await _exactly(ends.receiver, 16) == framed(b"1234") + framed(b"5678")
+            assert await _exactly(ends.receiver, 16) == make_frame(b"1234") + make_frame(b"5678")
         nursery.cancel_scope.cancel()
 
 
@@ -345,26 +345,26 @@ async def test_an_error_while_relaying_is_raised_in_the_task() -> None:
 
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked(0.01)
-        await ends.sender.send_all(framed(b"1234"))
+        await ends.sender.send_all(make_frame(b"1234"))
         with trio.fail_after(5):
-            assert await _exactly(ends.receiver, 8) == framed(b"1234")
+            assert await _exactly(ends.receiver, 8) == make_frame(b"1234")
         nursery.cancel_scope.cancel()
 
 
 async def test_a_cancelled_wait_keeps_what_has_arrived() -> None:
     """The source can be used on, and what comes after the cancellation is not lost."""
     async with connected_ends(COPYING) as ends:
-        await ends.sender.send_all(framed(b"1234")[:6])
+        await ends.sender.send_all(make_frame(b"1234")[:6])
         with trio.move_on_after(0.05) as given_up:
             await ends.source.arrivals(ends.consume)
         assert given_up.cancelled_caught
         assert ends.source.waits_since_s is None
         assert not ends.source.is_empty()
-        await ends.sender.send_all(framed(b"1234")[6:])
+        await ends.sender.send_all(make_frame(b"1234")[6:])
         await trio.testing.wait_all_tasks_blocked(0.01)
         with trio.move_on_after(0.05):
             await ends.source.arrivals(ends.consume)
-        assert await _exactly(ends.receiver, 8) == framed(b"1234")
+        assert await _exactly(ends.receiver, 8) == make_frame(b"1234")
 
 
 async def test_a_source_that_never_runs_dry_lets_others_run() -> None:
@@ -420,7 +420,7 @@ async def test_bytes_that_tls_has_already_read_are_relayed(
     authority = CertificateAuthority.in_folder(tmp_path)
     resources = StreamResources()
     receiver, sink = await _pair()
-    sent = b"".join(framed(bytes([place % 256]) * size) for place in range(600_000 // size))
+    sent = b"".join(make_frame(bytes([place % 256]) * size) for place in range(600_000 // size))
     async with (
         receiver,
         looking_after(resources),
@@ -455,7 +455,7 @@ async def test_short_tls_records_that_a_receive_leaves_are_relayed(tmp_path: Pat
     authority = CertificateAuthority.in_folder(tmp_path)
     resources = StreamResources()
     receiver, sink = await _pair()
-    sent = framed(b"!" * 5 * RECORDS_PER_RECEIVE)
+    sent = make_frame(b"!" * 5 * RECORDS_PER_RECEIVE)
     async with (
         receiver,
         looking_after(resources),
@@ -480,7 +480,7 @@ async def test_a_source_that_goes_to_sleep_relays_more_than_a_turn(tmp_path: Pat
     authority = CertificateAuthority.in_folder(tmp_path)
     resources = StreamResources()
     receiver, sink = await _pair()
-    sent = framed(b"!" * (RECEIVES_PER_TURN + 3) * RECORDS_PER_RECEIVE)
+    sent = make_frame(b"!" * (RECEIVES_PER_TURN + 3) * RECORDS_PER_RECEIVE)
     async with (
         receiver,
         looking_after(resources),

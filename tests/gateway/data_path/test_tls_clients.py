@@ -24,10 +24,10 @@ from tests.gateway.data_path.running_data_path import RunningGateway, running_ga
 from tests.support.certificate_authority import CertificateAuthority
 from tests.support.fake_broker import FakeBroker, running_fake_broker
 from tests.support.until import until
-from tests.support.wire import Wire, connected, framed, request_frame
+from tests.support.wire import Wire, make_frame, open_wire, request_frame
 
 HOST = "gateway.example"
-VERSIONS = framed(b"\0\x12\0\0\0\0\0\x07\xff\xff")
+VERSIONS = make_frame(b"\0\x12\0\0\0\0\0\x07\xff\xff")
 """ApiVersions v0 with correlation id 7."""
 
 
@@ -106,7 +106,7 @@ async def test_plain_text_at_a_tls_port_is_logged(authority: CertificateAuthorit
     files = without_ca(authority.issue("gateway", HOST))
     async with tls_gateway(files) as gateway:
         with capture_logs() as lines:
-            async with connected(gateway.address) as client:
+            async with open_wire(gateway.address) as client:
                 await client.send(VERSIONS)
                 assert await client.at_end()
     (line,) = [line for line in lines if line["event"] == "bad_frame_received"]
@@ -122,9 +122,9 @@ async def test_a_silent_client_is_given_up_and_limited(authority: CertificateAut
     limits = Limits(max_handshakes_per_address=1, handshake_timeout_s=0.2)
     async with tls_gateway(files, limits) as gateway:
         with capture_logs() as lines:
-            async with connected(gateway.address) as first:
+            async with open_wire(gateway.address) as first:
                 await trio.testing.wait_all_tasks_blocked(0.05)
-                async with connected(gateway.address) as second:
+                async with open_wire(gateway.address) as second:
                     assert await second.at_end()
                 assert await first.at_end()
             assert await versions_over_tls(gateway, authority.trusting())

@@ -33,7 +33,7 @@ from tests.support.fake_broker import (
     running_fake_broker,
 )
 from tests.support.until import until_answered
-from tests.support.wire import Wire, connected, produce_body, request_frame
+from tests.support.wire import Wire, open_wire, produce_body, request_frame
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 COMMIT = OffsetCommitRequest(group_id="g", topics=())
@@ -105,7 +105,7 @@ async def ground(
         first_run: trio.CancelScope = await nursery.start(run_until_cancelled, broker)
         async with (
             running_gateway([broker.address], group_apis=AnswersAlone(), limits=limits) as gateway,
-            connected(gateway.address) as client,
+            open_wire(gateway.address) as client,
         ):
             on = Ground(broker, gateway, client)
             assert await on.beat() == 0
@@ -145,7 +145,7 @@ async def test_a_new_client_gets_the_brokers_earlier_versions(
     """The new client can send heartbeats. Its Fetch learns that the broker leads nothing, and
     requests that only the broker can answer close the connection. Both are delayed, so that the
     client does not retry immediately."""
-    async with ground(monkeypatch) as on, connected(on.gateway.address) as other:
+    async with ground(monkeypatch) as on, open_wire(on.gateway.address) as other:
         offered = await other.ask(VERSIONS, 3)
         assert {api.api_key for api in offered.api_keys} > {ApiKey.FETCH, ApiKey.HEARTBEAT}
         assert (await other.ask(HEARTBEAT, 4)).error_code == AWAY
@@ -184,7 +184,7 @@ async def test_the_close_tells_a_client_that_a_request_without_an_answer_failed(
 
     async with ground(monkeypatch) as on:
         on.broker.handlers[ApiKey.PRODUCE] = close
-        async with running_fake_broker(on.broker), connected(on.gateway.address) as producer:
+        async with running_fake_broker(on.broker), open_wire(on.gateway.address) as producer:
             await on.back()
             await producer.send(request_frame(ApiKey.PRODUCE, 3, 1, produce_body(3, acks=0)))
             assert await producer.at_end()
@@ -243,11 +243,11 @@ async def beside_a_first_client() -> AsyncIterator[tuple[FakeBroker, tuple[str, 
     async with (
         running_fake_broker(broker),
         running_gateway([broker.address], group_apis=AnswersAtOnce()) as gateway,
-        connected(gateway.address) as client,
+        open_wire(gateway.address) as client,
     ):
         listed: MetadataResponse = await client.ask(MetadataRequest(topics=()), 9)
         address = (listed.brokers[0].host, listed.brokers[0].port)
-        async with connected(address) as first:
+        async with open_wire(address) as first:
             await first.ask(VERSIONS, 3)
             yield broker, address
 
@@ -262,7 +262,7 @@ class AnswersAtOnce(GroupApis):
 
 async def test_a_member_at_rest_needs_no_connection_to_the_broker() -> None:
     """A herd of members that comes back costs the cluster nothing."""
-    async with beside_a_first_client() as (broker, address), connected(address) as member:
+    async with beside_a_first_client() as (broker, address), open_wire(address) as member:
         before = broker.connections
         offered = await member.ask(VERSIONS, 3)
         assert {api.api_key for api in offered.api_keys} > {ApiKey.FETCH, ApiKey.HEARTBEAT}
@@ -275,7 +275,7 @@ async def test_a_member_at_rest_needs_no_connection_to_the_broker() -> None:
 
 async def test_the_broker_learns_the_software_of_a_client_that_asks_it_something() -> None:
     """Although the connection is opened later than the client introduced itself."""
-    async with beside_a_first_client() as (broker, address), connected(address) as client:
+    async with beside_a_first_client() as (broker, address), open_wire(address) as client:
         await client.ask(
             ApiVersionsRequest(client_software_name="x", client_software_version="2"), 3
         )
@@ -287,7 +287,7 @@ async def test_the_broker_learns_the_software_of_a_client_that_asks_it_something
 
 async def test_a_broker_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its features may have changed without a restart."""
-    async with beside_a_first_client() as (broker, address), connected(address) as client:
+    async with beside_a_first_client() as (broker, address), open_wire(address) as client:
         monkeypatch.setattr(brokers, "VERSIONS_FRESH_S", -1.0)
         before = broker.connections
         await client.ask(VERSIONS, 3)
@@ -298,11 +298,11 @@ async def test_versions_of_an_upgraded_broker_are_learned_from_the_first_connect
     """The client that was offered the old ones has to ask again."""
     async with beside_a_first_client() as (broker, address):
         broker.versions = {**broker.versions, ApiKey.FETCH: (4, 5)}
-        async with connected(address) as client:
+        async with open_wire(address) as client:
             await client.ask(VERSIONS, 3)
             await client.send(FETCH)
             assert await client.at_end()
-        async with connected(address) as client:
+        async with open_wire(address) as client:
             offered = await client.ask(VERSIONS, 3)
             (fetch,) = (api for api in offered.api_keys if api.api_key == ApiKey.FETCH)
             assert fetch.max_version == 5

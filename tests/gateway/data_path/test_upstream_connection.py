@@ -33,7 +33,7 @@ from tests.support.fake_broker import (
     answer_bytes,
     running_fake_broker,
 )
-from tests.support.wire import Wire, framed
+from tests.support.wire import Wire, make_frame
 
 
 def _asking(generation_id: int) -> HeartbeatRequest:
@@ -111,7 +111,7 @@ async def test_an_answer_in_pieces_is_delivered_whole(nursery: trio.Nursery) -> 
         request = decode(HeartbeatRequest, body, header.api_version)
         start = encode_response_header(header.api_key, header.api_version, header.correlation_id)
         answered = HeartbeatResponse(error_code=request.generation_id)
-        frame = framed(start + encode(answered, header.api_version))
+        frame = make_frame(start + encode(answered, header.api_version))
         for at in range(0, len(frame), 5):
             await wire.send(frame[at : at + 5])
             await trio.testing.wait_all_tasks_blocked(0.001)  # a piece of its own
@@ -292,7 +292,7 @@ async def test_a_lost_answer_gives_its_room_back(nursery: trio.Nursery) -> None:
 
     async def half(wire: Wire, header: RequestHeader, body: bytes) -> None:
         start = encode_response_header(header.api_key, header.api_version, header.correlation_id)
-        await wire.send(framed(start + bytes(3 * LONG))[:LONG])
+        await wire.send(make_frame(start + bytes(3 * LONG))[:LONG])
         raise EOFError
 
     answers = HeldAnswers()

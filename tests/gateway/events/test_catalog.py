@@ -9,7 +9,7 @@ from coordinator.interface.records import RemovalCause
 from gateway.events.catalog import EVENTS, BadLine, read_line
 from gateway.events.gateway_events import UpstreamLost
 from gateway.events.member_events import MemberLeft, PartitionsAssigned
-from tests.support.event_lines import enveloped
+from tests.support.event_lines import envelope_of
 
 LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
 
@@ -26,8 +26,8 @@ def test_an_event_survives_its_line() -> None:
     """All fields are preserved, including tuples and causes."""
     partitions = PartitionsAssigned(member_id="ü", member_epoch=3, partitions={"foo": (0, 2)})
     for event in (
-        enveloped(LEFT),
-        enveloped(partitions, group_id='"\n'),
+        envelope_of(LEFT),
+        envelope_of(partitions, group_id='"\n'),
     ):
         assert read_line(event.line) == event
         assert "\n" not in event.line
@@ -58,7 +58,7 @@ def test_an_invalid_line_is_refused_with_a_reason(
 ) -> None:
     """An invalid line is damaged, of a later groupferry, or foreign. There is no traceback."""
     if isinstance(line, dict):
-        line = json.dumps({**json.loads(enveloped(LEFT).line), **line}).encode()
+        line = json.dumps({**json.loads(envelope_of(LEFT).line), **line}).encode()
     with pytest.raises(BadLine, match=reason):
         read_line(line)
 
@@ -66,4 +66,4 @@ def test_an_invalid_line_is_refused_with_a_reason(
 def test_an_envelope_has_the_name_of_its_event() -> None:
     """With another name, a reader would take its fields for those of another event."""
     with pytest.raises(ValueError, match="member_left"):
-        enveloped(LEFT, event="member_fenced")
+        envelope_of(LEFT, event="member_fenced")

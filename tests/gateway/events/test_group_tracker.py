@@ -4,14 +4,14 @@ import pytest
 
 from gateway.events.group_events import GroupLoaded
 from gateway.events.member_events import GrantEnded, PartitionsAssigned
-from tests.support.simulated_events import simulated
+from tests.support.simulated_events import simulate_events
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_grant_ends_once(seed: int) -> None:
     """Or is still open at the end. A loaded group states its grants again."""
     open_grants: dict[tuple[str, int], str] = {}
-    for step in simulated(seed):
+    for step in simulate_events(seed):
         for event in step.events:
             match event:
                 case GroupLoaded(members=members):

@@ -19,7 +19,7 @@ from gateway.events.group_tracker import GroupTracker
 from gateway.events.member_events import GrantEnded, PartitionsAssigned, PartitionsRevoked
 from gateway.events.move_costs import AWAY_MAX, BACK_WITHIN_MS, WINDOWS_MAX
 from tests.support.group_events import joins, leaves
-from tests.support.simulated_events import simulated
+from tests.support.simulated_events import simulate_events
 
 TOPIC = "t"
 
@@ -248,7 +248,7 @@ def test_departures_are_bounded() -> None:
 def test_no_rebalance_moves_less_than_it_must(seed: int) -> None:
     """In the simulator. A rebalance ends once, and none begins before the one before has ended."""
     last_ms = 0
-    for step in simulated(seed):
+    for step in simulate_events(seed):
         for event in step.events:
             if isinstance(event, RebalanceEnded | StepEnded):
                 assert 0 <= event.least_possible <= event.partitions_moved

@@ -27,7 +27,7 @@ from gateway.events.record_translator import translate
 from tests.support.group_records import given_classic_group_member
 from tests.support.group_script import GroupScript, make_topics
 from tests.support.hosted_groups import GROUP, hosted_groups
-from tests.support.simulated_events import simulated
+from tests.support.simulated_events import simulate_events
 
 NO_DELAYS = GroupConfig(consumer_assignment_interval_ms=0, classic_initial_rebalance_delay_ms=0)
 
@@ -592,7 +592,7 @@ def test_assigned_and_released_events_determine_all_owners(seed: int) -> None:
     """The result equals the engine's state, in groups of any kind, through conversions and
     restarts."""
     holdings: dict[tuple[str, int], str] = {}
-    for step in simulated(seed):
+    for step in simulate_events(seed):
         if step.loaded is not None:
             # No other member has it. A static member's successor that was not stored is forgotten.
             assert all(

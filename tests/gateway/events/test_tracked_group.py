@@ -5,14 +5,14 @@ import pytest
 from gateway.events.group_events import GroupLoaded
 from gateway.events.tracked_group import TrackedGroup
 from tests.support.group_events import joins
-from tests.support.simulated_events import simulated
+from tests.support.simulated_events import simulate_events
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_events_determine_the_members_and_their_partitions(seed: int) -> None:
     """The tracked group equals the engine's state after every step of a simulated run."""
     group = TrackedGroup()
-    for step in simulated(seed):
+    for step in simulate_events(seed):
         for event in step.events:
             group.apply(event)
         members = {member.member_id: member for member in group.snapshot().members}

@@ -38,7 +38,7 @@ from tests.support.mock_cluster import MockCluster, running_mock_cluster
 from tests.support.ports import free_port
 from tests.support.serve_process import ServeProcess, command, serving
 from tests.support.until import until_answered
-from tests.support.wire import connected, request_frame
+from tests.support.wire import open_wire, request_frame
 
 PROCESSES = 2
 LIMIT_S = 180
@@ -53,7 +53,7 @@ def upstream_of(cluster: MockCluster) -> str:
 
 async def nodes_of(gateway: ServeProcess) -> Nodes:
     """The nodes in Metadata."""
-    async with connected(gateway.address) as client:
+    async with open_wire(gateway.address) as client:
         metadata = await client.ask(MetadataRequest(topics=()), 9)
     return {broker.node_id: (broker.host, broker.port) for broker in metadata.brokers}
 
@@ -78,7 +78,7 @@ def pid_of(gateway: ServeProcess, slot: int) -> int:
 
 async def coordinator_of(gateway: ServeProcess, group_id: str) -> int:
     """The node that the gateway names."""
-    async with connected(gateway.address) as client:
+    async with open_wire(gateway.address) as client:
         answer = await client.ask(FindCoordinatorRequest(key=group_id), 3)
     node_id: int = answer.node_id
     return node_id
@@ -172,7 +172,7 @@ async def test_more_processes_than_shards_are_refused(tmp_path: Path) -> None:
             arguments = command(upstream, bootstrap, tmp_path, f"--processes={SHARDS + 1}")
             refused = ServeProcess(nursery, arguments, bootstrap)
             await refused.start()
-            assert await refused.ended() == 2
+            assert await refused.wait_until_ended() == 2
             assert f"less than or equal to {SHARDS}" in await refused.last_line()
             assert len(refused.other_lines) == 1
 
@@ -185,7 +185,7 @@ async def test_a_fleet_that_cannot_start_says_why_once(tmp_path: Path) -> None:
             arguments = command(upstream, bootstrap, tmp_path, "--processes=3")
             gateway = ServeProcess(nursery, arguments, bootstrap)
             await gateway.start()
-            assert await gateway.ended() == 1
+            assert await gateway.wait_until_ended() == 1
             assert "cannot connect to" in await gateway.last_line()
             assert len(gateway.other_lines) == 1
 
@@ -208,7 +208,7 @@ async def test_commands_see_the_groups_of_all_processes(tmp_path: Path) -> None:
                 assert page.members == 1
             outcome = await give(tmp_path, DrainCommand())
             assert (outcome.is_draining, outcome.hosted) == (True, len(group_ids))
-            assert await gateway.ended() == 0
+            assert await gateway.wait_until_ended() == 0
             assert len(gateway.events("drain_finished")) == PROCESSES
 
 

@@ -130,7 +130,9 @@ async def test_a_request_of_a_disconnected_client_is_handled(autojump_clock: Moc
         pending.scope.cancel()
         groups.log.gate.set()
         await wait_all_tasks_blocked()
-        assert [event["member_id"] for event in groups.told("member_left")] == [joined.member_id]
+        assert [event["member_id"] for event in groups.events_named("member_left")] == [
+            joined.member_id
+        ]
 
 
 async def leaving(groups: HostedGroups) -> tuple[Call, GroupDriver]:
@@ -171,7 +173,7 @@ async def test_an_abandoned_call_is_decided(autojump_clock: MockClock) -> None:
         assert groups.log.gate is not None
         groups.log.gate.set()
         await wait_all_tasks_blocked()
-        assert groups.told("member_left")
+        assert groups.events_named("member_left")
 
 
 async def test_refusals_are_logged_with_their_reason(autojump_clock: MockClock) -> None:
@@ -278,10 +280,10 @@ async def test_no_member_times_out_because_of_a_pause(mock_clock: MockClock) -> 
         mock_clock.jump(pause_ms / 1000)
         await wait_all_tasks_blocked()
         assert (await groups.native("alive", joined.member_epoch)).error is ErrorCode.NONE
-        assert groups.told("member_fenced") == []
+        assert groups.events_named("member_fenced") == []
         mock_clock.autojump_threshold = 0
         await trio.sleep(config.reconnect_timeout_ms / 1000 + 1)
-        assert [event["member_id"] for event in groups.told("member_fenced")] == ["dead"]
+        assert [event["member_id"] for event in groups.events_named("member_fenced")] == ["dead"]
 
 
 # -- draining ------------------------------------------------------------------------------------
@@ -324,7 +326,7 @@ async def test_draining_decides_a_pending_request(
         assert not pending.done.is_set()
         groups.log.gate.set()
         await pending.done.wait()
-        assert groups.told("member_joined")
+        assert groups.events_named("member_joined")
         assert isinstance(pending.reply, ConsumerHeartbeatReply)
         assert pending.reply.error is ErrorCode.NONE
 

@@ -33,7 +33,7 @@ from kafka_codecs.describe_configs import (
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tests.support.adoption import GROUP, described, watched
+from tests.support.adoption import GROUP, cluster_description, watched_group
 from tests.support.hosted_groups import HostedGroups, hosted_groups
 
 VERSIONS: dict[int, tuple[int, int]] = {
@@ -55,12 +55,14 @@ async def live_group(
     async with hosted_groups() as groups:
         groups.cluster.spoken = VERSIONS
         groups.cluster.answers |= {
-            DescribeGroupsRequest: lambda _: DescribeGroupsResponse(groups=(described(),)),
+            DescribeGroupsRequest: lambda _: DescribeGroupsResponse(
+                groups=(cluster_description(),)
+            ),
             HeartbeatRequest: lambda _: HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR),
             DescribeConfigsRequest: lambda _: DescribeConfigsResponse(results=()),
         }
         latest = {"heartbeat_ms": groups.table._clock.now_ms()}
-        known = watched(latest, latest)
+        known = watched_group(latest, latest)
         monkeypatch.setattr(WatchedGroups, "group", lambda _self, _group_id: known)
         rules = replace(groups.table._rules, can_anchor=True)
         groups.table.drivers._rules = groups.table.orders._rules = rules
@@ -219,5 +221,5 @@ async def test_grants_of_an_adopted_group_end_though_no_request_has_named_its_to
         await groups.beat(member_id, 1)
         await wait_all_tasks_blocked()
         await groups.leave(member_id)
-        (ended,) = groups.told("grant_ended")
+        (ended,) = groups.events_named("grant_ended")
     assert (ended["member_id"], ended["partitions"]) == (member_id, {"foo": [0, 1, 2]})

@@ -96,7 +96,7 @@ async def test_an_oversized_record_fails_only_its_request(
         view = groups.view()
         assert view is not None
         assert {member.member_id for member in view.members} == {"first", "a", "b"}
-        joined = [event["member_id"] for event in groups.told("member_joined")]
+        joined = [event["member_id"] for event in groups.events_named("member_joined")]
         assert joined == ["first", "a", "b"]
 
 
@@ -189,7 +189,9 @@ async def test_time_passes_despite_a_failing_log(autojump_clock: MockClock) -> N
         assert groups.view() is not None
         groups.log.is_failing = False
         await trio.sleep(2)
-        assert groups.told("member_fenced") == [{"member_id": "n", "cause": "session_expired"}]
+        assert groups.events_named("member_fenced") == [
+            {"member_id": "n", "cause": "session_expired"}
+        ]
 
 
 async def test_a_member_whose_heartbeat_waited_does_not_time_out(autojump_clock: MockClock) -> None:
@@ -205,7 +207,7 @@ async def test_a_member_whose_heartbeat_waited_does_not_time_out(autojump_clock:
         await slow.done.wait()
         await beat.done.wait()
         await wait_all_tasks_blocked()
-        assert groups.told("member_fenced") == []
+        assert groups.events_named("member_fenced") == []
 
 
 async def test_requests_to_an_unreadable_group_are_retried(
@@ -230,4 +232,4 @@ async def test_requests_to_an_unreadable_group_are_retried(
             assert (await groups.native("n")).error is ErrorCode.NONE
         (failure,) = [line for line in lines if line["event"] == "group_load_failed"]
         assert (failure["log_level"], failure["next_retry_s"]) == ("error", LOAD_RETRY_MS / 1000)
-        assert len(groups.told("member_joined")) == 1
+        assert len(groups.events_named("member_joined")) == 1

@@ -38,7 +38,7 @@ async def test_a_plug_in_assigns_a_group(answer: Callable[[Compute], None]) -> N
     answer(good)
     async with hosted_groups(config=PLUG_IN) as groups:
         assert (await groups.native("n")).assignment == frozenset()
-        assert (await groups.heard("target_computed"))["assignor"] == "plug-in"
+        assert (await groups.wait_for_event("target_computed"))["assignor"] == "plug-in"
         assert len((await groups.native("n", 1)).assignment or ()) == 3
 
 
@@ -58,7 +58,7 @@ async def test_a_plug_in_that_hangs_delays_only_its_group(
     async with hosted_groups(config=PLUG_IN) as groups:
         await groups.native("n")
         await groups.native("n", group="other")
-        await groups.heard("target_computed")
+        await groups.wait_for_event("target_computed")
         assert (await groups.native("n", 1, group="other")).assignment
         assert (await groups.native("n", 1)).member_epoch == 1
         may_end.set()
@@ -76,7 +76,7 @@ async def test_a_failure_is_an_event(answer: Callable[[Compute], None]) -> None:
     answer(fails)
     async with hosted_groups(config=PLUG_IN) as groups:
         await groups.native("n")
-        assert await groups.heard("assignment_rejected") == {
+        assert await groups.wait_for_event("assignment_rejected") == {
             "group_epoch": 2,
             "assignor": "plug-in",
             "reason": "no answer within 10 s",
@@ -111,4 +111,4 @@ async def test_a_reload_forgets_the_computation(
                 await groups.native("n")
                 await until_logged(lines, "group_failed")
         await groups.native("n", 1)
-        await groups.heard("target_computed")
+        await groups.wait_for_event("target_computed")

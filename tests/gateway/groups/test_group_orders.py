@@ -30,7 +30,7 @@ from kafka_codecs.consumer_group_describe import (
     MemberType,
 )
 from kafka_codecs.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from tests.support.event_lines import enveloped
+from tests.support.event_lines import envelope_of
 from tests.support.hosted_groups import GROUP, QUIET_S, ScriptedLog, hosted_groups
 from tests.support.hosted_scene import DIRECT, anchored
 
@@ -174,5 +174,5 @@ async def test_departures_are_noted_while_another_gateway_may_own_the_log() -> N
         log.may_answer = False
         fenced = MemberFenced(member_id="n", cause=RemovalCause.SESSION_EXPIRED)
         away = groups.table.orders.away
-        away.observe(enveloped(fenced, group_id=GROUP, at_ms=0))
+        away.observe(envelope_of(fenced, group_id=GROUP, at_ms=0))
         assert away.hand_over(lambda group_id: group_id == GROUP) is not None

@@ -105,7 +105,7 @@ async def test_a_change_of_topics_reaches_the_members(autojump_clock: MockClock)
         groups.cluster.change()
         await trio.sleep(2)
         reply = await groups.native("n", joined.member_epoch)
-        assert groups.told("group_epoch_bumped")[-1]["cause"] == "topics_changed"
+        assert groups.events_named("group_epoch_bumped")[-1]["cause"] == "topics_changed"
         assert reply.assignment is not None
         assert len(reply.assignment) == 4
 
@@ -118,7 +118,7 @@ async def test_a_deleted_topic_is_named_in_an_event(autojump_clock: MockClock) -
         groups.cluster.change()
         await trio.sleep(2)
         await groups.native("n", joined.member_epoch)
-        assert [event["topics"] for event in groups.told("topics_deleted")] == [["foo"]]
+        assert [event["topics"] for event in groups.events_named("topics_deleted")] == [["foo"]]
 
 
 async def test_the_partitions_that_a_member_states_are_an_event(autojump_clock: MockClock) -> None:
@@ -126,7 +126,7 @@ async def test_the_partitions_that_a_member_states_are_an_event(autojump_clock: 
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         await groups.native("n", joined.member_epoch, owned={"foo": (0, 1, 2)})
-        stated = [event["partitions"] for event in groups.told("partitions_stated")]
+        stated = [event["partitions"] for event in groups.events_named("partitions_stated")]
         assert stated == [{}, {"foo": [0, 1, 2]}]
         assert groups.events[0].name == "partitions_stated"
 
@@ -139,7 +139,7 @@ async def test_a_regex_is_resolved_in_the_background() -> None:
     async with hosted_groups() as groups:
         joined = await groups.native("n", regex="f.*")
         assert (joined.member_epoch, joined.assignment) == (1, frozenset())
-        assert (await groups.heard("regex_resolved"))["added"] == ["foo"]
+        assert (await groups.wait_for_event("regex_resolved"))["added"] == ["foo"]
         reply = await groups.native("n", 1)
         assert reply.member_epoch == 2
         assert reply.assignment is not None
@@ -174,7 +174,7 @@ async def test_a_failed_resolution_is_retried(monkeypatch: pytest.MonkeyPatch) -
             await until_logged(lines, "regexes_unresolved", times=2)
             monkeypatch.undo()
             await groups.native("n", 1)
-            await groups.heard("regex_resolved")
+            await groups.wait_for_event("regex_resolved")
         assert [line["event"] for line in lines].count("regexes_unresolved") == 2
 
 
@@ -207,9 +207,9 @@ async def test_a_resolution_survives_a_failure_of_the_log() -> None:
         groups.log.is_failing = True
         with capture_logs() as lines:
             await until_logged(lines, "state_log_failed")
-        assert groups.told("regex_resolved") == []
+        assert groups.events_named("regex_resolved") == []
         groups.log.is_failing = False
-        await groups.heard("regex_resolved")
+        await groups.wait_for_event("regex_resolved")
 
 
 async def test_a_reload_forgets_a_running_resolution(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,9 +220,9 @@ async def test_a_reload_forgets_a_running_resolution(monkeypatch: pytest.MonkeyP
             await groups.native("n", regex="f.*")
             await until_logged(lines, "group_failed")
         await wait_all_tasks_blocked()
-        assert groups.told("regex_resolved") == []
+        assert groups.events_named("regex_resolved") == []
         await groups.native("n", 1)
-        await groups.heard("regex_resolved")
+        await groups.wait_for_event("regex_resolved")
 
 
 async def test_all_topic_names_are_followed_only_for_a_regex() -> None:
@@ -232,7 +232,7 @@ async def test_all_topic_names_are_followed_only_for_a_regex() -> None:
         await wait_all_tasks_blocked()
         assert groups.cluster.names.version == 0
         await groups.native("n", regex="f.*")
-        await groups.heard("regex_resolved")
+        await groups.wait_for_event("regex_resolved")
         assert groups.cluster.names.version > 0
 
 
@@ -248,7 +248,7 @@ async def test_heartbeats_follow_topic_names_for_a_regex(
 
     async with hosted_groups() as groups:
         await groups.native("n", regex="f.*")
-        await groups.heard("regex_resolved")
+        await groups.wait_for_event("regex_resolved")
         epoch = (await groups.native("n", 1)).member_epoch
         await wait_all_tasks_blocked()
         monkeypatch.setattr(TopicNames, "want", want)

@@ -11,7 +11,7 @@ from gateway.events.member_events import MemberFenced, MemberLeft
 from gateway.groups import members_away
 from gateway.groups.members_away import AWAY_MAX_MS, MembersAway
 from kafka_codecs.error_codes import ErrorCode
-from tests.support.event_lines import enveloped
+from tests.support.event_lines import envelope_of
 from tests.support.group_records import given_classic, given_native
 from tests.support.group_script import GroupScript
 
@@ -33,7 +33,7 @@ class Watched:
 
     def emit(self, event: GatewayEvent) -> None:
         """Let an event happen."""
-        self.away.observe(enveloped(event, group_id="g", at_ms=GONE_MS))
+        self.away.observe(envelope_of(event, group_id="g", at_ms=GONE_MS))
 
     def count(self, after_ms: int = 0) -> int:
         """The members that are away so much later."""
@@ -102,7 +102,7 @@ def test_a_departure_costs_the_same_however_many_groups_there_are() -> None:
     departures = watched.away._departures = CountingLookups()
 
     def tell(group_id: str, member_id: str, at_ms: int) -> None:
-        watched.away.observe(enveloped(member_fenced(member_id), group_id=group_id, at_ms=at_ms))
+        watched.away.observe(envelope_of(member_fenced(member_id), group_id=group_id, at_ms=at_ms))
 
     for number in range(100):
         tell(f"g{number}", "n1", number)

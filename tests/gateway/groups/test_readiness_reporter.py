@@ -17,7 +17,7 @@ from gateway.groups.group_snapshot import GroupSnapshot
 from gateway.groups.readiness_reporter import ReadinessReporter
 from gateway.quotas.shares import ShareRule
 from tests.gateway.groups.test_readiness import MEMBER, snapshot
-from tests.support.event_lines import enveloped
+from tests.support.event_lines import envelope_of
 
 
 class Reports:
@@ -60,9 +60,9 @@ def test_only_events_that_may_change_readiness_cost_a_look() -> None:
     """Members come and go by the thousand."""
     on = Reports()
     resolved = RegexResolved(regex="a.*", matches=0, added=(), removed=())
-    on.reporter.take(enveloped(resolved, group_id="g"))
+    on.reporter.take(envelope_of(resolved, group_id="g"))
     assert on.take_told() == []
-    on.reporter.take(enveloped(GroupForwarded(reason="it has members"), group_id="g"))
+    on.reporter.take(envelope_of(GroupForwarded(reason="it has members"), group_id="g"))
     assert on.take_told() == [ReadinessChanged]
 
 
@@ -83,7 +83,7 @@ def test_a_step_that_ends_costs_a_look() -> None:
         members_disturbed=0,
         unowned_ms=0,
     )
-    on.reporter.take(enveloped(ended, group_id="g"))
+    on.reporter.take(envelope_of(ended, group_id="g"))
     assert on.take_told() == [ReadinessChanged]
 
 
@@ -101,7 +101,7 @@ def test_a_rebalance_that_another_interrupts_costs_no_look() -> None:
         members_disturbed=0,
         unowned_ms=0,
     )
-    on.reporter.take(enveloped(ended, group_id="g"))
+    on.reporter.take(envelope_of(ended, group_id="g"))
     assert on.take_told() == []
-    on.reporter.take(enveloped(replace(ended, was_interrupted=False), group_id="g"))
+    on.reporter.take(envelope_of(replace(ended, was_interrupted=False), group_id="g"))
     assert on.take_told() == [ReadinessChanged]

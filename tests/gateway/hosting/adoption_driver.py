@@ -122,7 +122,7 @@ class _Run:
         match effect:
             case Describe():
                 async with await BrokerConnection.open(*self.at.address) as connection:
-                    result = await GroupClient(connection, self.at.group).described()
+                    result = await GroupClient(connection, self.at.group).describe()
             case AdoptionMoved(adoption=adoption):
                 self.at.stored = adoption
                 return lambda: machine.on_stored(effect, is_durable=True, now_ms=now_ms())

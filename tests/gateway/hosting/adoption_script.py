@@ -20,10 +20,19 @@ from kafka_codecs.join_group import JoinGroupMember, JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse, MemberResponse
 from kafka_codecs.sync_group import SyncGroupResponse
 from tests.gateway.hosting.move_parts import move_parts
-from tests.support.adoption import GATEWAY, GROUP, JOIN_METADATA, NOW_MS, A, B, described, watched
+from tests.support.adoption import (
+    GATEWAY,
+    GROUP,
+    JOIN_METADATA,
+    NOW_MS,
+    A,
+    B,
+    cluster_description,
+    watched_group,
+)
 
 ANCHOR = f"{JOIN_METADATA.instance_id}-1"
-ANNOUNCED = AdoptionState(group=snapshot(described(), watched()))
+ANNOUNCED = AdoptionState(group=snapshot(cluster_description(), watched_group()))
 OK = HeartbeatResponse()
 ROUND = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 
@@ -195,7 +204,7 @@ class Script:
         self.start()
         for _ in range(2):
             self.took(Describe)
-            self.describe(described(), watched())
+            self.describe(cluster_description(), watched_group())
         assert self.took(AdoptionMoved).adoption == ANNOUNCED
         self.store()
         self.took(Hold)
@@ -211,7 +220,7 @@ class Script:
         self.to_rejoining()
         self.answer(Requester.OTHERS, ROUND)
         self.took(Describe)
-        self.describe(described(group_state="PreparingRebalance"))
+        self.describe(cluster_description(group_state="PreparingRebalance"))
 
     def to_locking(self) -> None:
         self.to_releasing()

@@ -23,7 +23,7 @@ from gateway.hosting.lookup_outcome import (
     OtherGroupType,
 )
 from kafka_codecs.describe_groups import DescribedGroup
-from tests.support.adoption import NOW_MS, A, B, described, watched
+from tests.support.adoption import NOW_MS, A, B, cluster_description, watched_group
 
 CONFIG = GroupConfig()
 
@@ -33,11 +33,11 @@ def reasons(group: DescribedGroup, known: WatchedGroup) -> tuple[str, ...]:
 
 
 def test_a_group_whose_members_are_all_behind_the_gateway_can_be_adopted() -> None:
-    assert reasons(described(), watched()) == ()
+    assert reasons(cluster_description(), watched_group()) == ()
 
 
 def test_the_cluster_says_who_is_there_and_relayed_requests_say_the_rest() -> None:
-    group = snapshot(described(), watched())
+    group = snapshot(cluster_description(), watched_group())
     assert (group.generation, group.leader, group.protocol) == (7, A, "range")
     assert [
         (member.member_id, member.client_id, member.client_host) for member in group.members
@@ -46,39 +46,73 @@ def test_the_cluster_says_who_is_there_and_relayed_requests_say_the_rest() -> No
         (B, "b", "/10.0.0.2"),
     ]
     assert group.members[0].session_timeout_ms == 10_000
-    assert group.members[0].assignment == described().members[0].member_assignment
+    assert group.members[0].assignment == cluster_description().members[0].member_assignment
 
 
 def test_a_member_whose_join_was_not_seen_has_the_default_timeouts() -> None:
-    known = watched(b={"session_timeout_ms": None, "rebalance_timeout_ms": None, "protocols": ()})
-    member = snapshot(described(), known).members[1]
+    known = watched_group(
+        b={"session_timeout_ms": None, "rebalance_timeout_ms": None, "protocols": ()}
+    )
+    member = snapshot(cluster_description(), known).members[1]
     assert member.session_timeout_ms == UNKNOWN_SESSION_MS
-    assert member.protocols == (("range", described().members[1].member_metadata),)
+    assert member.protocols == (("range", cluster_description().members[1].member_metadata),)
 
 
 @pytest.mark.parametrize(
     ("group", "known", "reason"),
     [
-        (described(error_code=16), watched(), "the cluster does not describe it: NOT_COORDINATOR"),
-        (described(group_state="PreparingRebalance"), watched(), "it is PreparingRebalance"),
-        (described(group_state=""), watched(), "it is of another protocol"),
-        (described(protocol_data="stream"), watched(), "it is a group of Kafka Streams"),
-        (described(protocol_type="connect"), watched(), "its protocol type is 'connect'"),
-        (described(), replace(watched(), generation=None), "its generation is unknown"),
-        (described(), replace(watched(), leader_id=None), "its leader is unknown"),
-        (described(), watched(b={"heartbeat_ms": None}), f"b at 10.0.0.2 ({B}) has not come"),
         (
-            described(),
-            watched(b={"heartbeat_ms": NOW_MS - 10_000}),
+            cluster_description(error_code=16),
+            watched_group(),
+            "the cluster does not describe it: NOT_COORDINATOR",
+        ),
+        (
+            cluster_description(group_state="PreparingRebalance"),
+            watched_group(),
+            "it is PreparingRebalance",
+        ),
+        (cluster_description(group_state=""), watched_group(), "it is of another protocol"),
+        (
+            cluster_description(protocol_data="stream"),
+            watched_group(),
+            "it is a group of Kafka Streams",
+        ),
+        (
+            cluster_description(protocol_type="connect"),
+            watched_group(),
+            "its protocol type is 'connect'",
+        ),
+        (
+            cluster_description(),
+            replace(watched_group(), generation=None),
+            "its generation is unknown",
+        ),
+        (cluster_description(), replace(watched_group(), leader_id=None), "its leader is unknown"),
+        (
+            cluster_description(),
+            watched_group(b={"heartbeat_ms": None}),
+            f"b at 10.0.0.2 ({B}) has not come",
+        ),
+        (
+            cluster_description(),
+            watched_group(b={"heartbeat_ms": NOW_MS - 10_000}),
             f"b at 10.0.0.2 ({B}) has sent no heartbeat here for 10 s: look at its process",
         ),
-        (described(), replace(watched(), members={}), f"a at 10.0.0.1 ({A}) has not come"),
         (
-            described(instance_of_a="i-1"),
-            watched(),
+            cluster_description(),
+            replace(watched_group(), members={}),
+            f"a at 10.0.0.1 ({A}) has not come",
+        ),
+        (
+            cluster_description(instance_of_a="i-1"),
+            watched_group(),
             f"a at 10.0.0.1 ({A}) is the leader and a static",
         ),
-        (described(), watched(b={"session_timeout_ms": 1}), f"{B}: its session timeout of 1 ms"),
+        (
+            cluster_description(),
+            watched_group(b={"session_timeout_ms": 1}),
+            f"{B}: its session timeout of 1 ms",
+        ),
     ],
 )
 def test_every_obstacle_has_a_reason_that_names_the_member(
@@ -88,12 +122,14 @@ def test_every_obstacle_has_a_reason_that_names_the_member(
 
 
 def test_a_static_follower_is_no_obstacle() -> None:
-    assert reasons(described(instance_of_b="i-1"), watched()) == ()
+    assert reasons(cluster_description(instance_of_b="i-1"), watched_group()) == ()
 
 
 def test_all_reasons_are_given_at_once() -> None:
-    known = replace(watched(a={"heartbeat_ms": None}, b={"heartbeat_ms": None}), leader_id=None)
-    assert len(reasons(described(), known)) == 3
+    known = replace(
+        watched_group(a={"heartbeat_ms": None}, b={"heartbeat_ms": None}), leader_id=None
+    )
+    assert len(reasons(cluster_description(), known)) == 3
 
 
 @pytest.mark.parametrize(
@@ -103,7 +139,10 @@ def test_all_reasons_are_given_at_once() -> None:
         (OtherGroupType("share"), "it is a share group"),
         (BrokerTooOld(), "older than Kafka 2.3"),
         (LiveMembers("consumer", ("payments",)), "with the new protocol"),
-        (LiveMembers("consumer", ("g",), anchored=described()), "another gateway holds it: "),
+        (
+            LiveMembers("consumer", ("g",), anchored=cluster_description()),
+            "another gateway holds it: ",
+        ),
     ],
 )
 def test_what_is_no_live_classic_group_has_one_reason(outcome: LookupOutcome, reason: str) -> None:
@@ -119,7 +158,7 @@ def test_a_group_without_members_can_be_adopted() -> None:
 
 def test_every_member_of_a_group_that_was_not_watched_is_outside() -> None:
     """The gateway has relayed none of its requests."""
-    reasons = why_not_found(LiveMembers.of(described()), None, CONFIG, NOW_MS)
+    reasons = why_not_found(LiveMembers.of(cluster_description()), None, CONFIG, NOW_MS)
     assert [reason for reason in reasons if "has not come through this gateway" in reason] == [
         f"a at 10.0.0.1 ({A}) {OUTSIDE}",
         f"b at 10.0.0.2 ({B}) {OUTSIDE}",
@@ -133,7 +172,11 @@ def test_the_cluster_has_to_admit_a_longer_session_than_those_of_the_members(
     """The leader's member guards the group for longer than a member may believe that it owns
     something. Otherwise the first JoinGroup would be refused, each time."""
     reasons = why_not_found(
-        LiveMembers.of(described()), watched(), CONFIG, NOW_MS, longest_session_ms=longest_ms
+        LiveMembers.of(cluster_description()),
+        watched_group(),
+        CONFIG,
+        NOW_MS,
+        longest_session_ms=longest_ms,
     )
     refusal = describe_lack_of_room(20_000)
     assert reasons == ((refusal,) if is_refused else ())
@@ -141,4 +184,6 @@ def test_the_cluster_has_to_admit_a_longer_session_than_those_of_the_members(
 
 
 def test_a_look_at_a_group_that_can_be_adopted_finds_no_reason() -> None:
-    assert why_not_found(LiveMembers.of(described()), watched(), CONFIG, NOW_MS) == ()
+    assert (
+        why_not_found(LiveMembers.of(cluster_description()), watched_group(), CONFIG, NOW_MS) == ()
+    )

@@ -142,8 +142,8 @@ async def test_a_live_group_is_adopted_without_an_error_or_a_rebalance(kafka: Ka
         (adopted,) = group.events_of(GroupAdopted)
         assert adopted.held_ms < HOLD_MAX_MS
         assert {code for member in group.members for code in member.codes} == {ErrorCode.NONE}
-        assert log_of(await direct.described()) is not None
-        stored = await direct.committed()
+        assert log_of(await direct.describe()) is not None
+        stored = await direct.fetch_offsets()
         assert stored[2] >= before[1]
         assert group.events_of(AdoptionUndone) == []
 
@@ -201,7 +201,7 @@ async def test_an_adoption_that_fails_in_the_middle_ends_in_an_ordinary_rebalanc
                 epoch=member.joined.generation_id,
             )
             assert set(codes.values()) == {ErrorCode.NONE}
-        assert (await direct.committed())[2] == b.committed + 1
+        assert (await direct.fetch_offsets())[2] == b.committed + 1
         rejoined: list[JoinGroupResponse] = []
 
         async def rejoin(member: Member) -> None:
@@ -214,10 +214,10 @@ async def test_an_adoption_that_fails_in_the_middle_ends_in_an_ordinary_rebalanc
                 nursery.start_soon(rejoin, a)
                 # Nothing tells that a join waits: the group must not change for a while.
                 await trio.sleep(0.5)
-                assert len((await direct.described()).members) == 1  # the leader's member guards
+                assert len((await direct.describe()).members) == 1  # the leader's member guards
                 nursery.start_soon(rejoin, b)
         await until(lambda: group.events_of(AdoptionUndone))
         assert {member.error_code for member in rejoined} == {ErrorCode.NONE}
         ids = {member.member_id for member in rejoined}
         assert ids.isdisjoint({a.joined.member_id, b.joined.member_id})
-        assert log_of(await direct.described()) is not None  # an empty group is hosted
+        assert log_of(await direct.describe()) is not None  # an empty group is hosted

@@ -9,9 +9,19 @@ from gateway.hosting.adoptees import LOCK_MARGIN_MS, Adoptees
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from kafka_codecs.leave_group import MemberIdentity
-from tests.support.adoption import GROUP, JOIN_METADATA, NOW_MS, A, B, described, watched
+from tests.support.adoption import (
+    GROUP,
+    JOIN_METADATA,
+    NOW_MS,
+    A,
+    B,
+    cluster_description,
+    watched_group,
+)
 
-ADOPTEES = Adoptees(GROUP, snapshot(described(instance_of_b="i-2"), watched()), JOIN_METADATA)
+ADOPTEES = Adoptees(
+    GROUP, snapshot(cluster_description(instance_of_b="i-2"), watched_group()), JOIN_METADATA
+)
 
 
 def rejoin(adoptees: Adoptees = ADOPTEES) -> JoinGroupRequest:

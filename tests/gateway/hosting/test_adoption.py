@@ -32,7 +32,14 @@ from tests.gateway.hosting.adoption_script import (
     join_response,
     leave_response,
 )
-from tests.support.adoption import GENERATION, JOIN_METADATA, A, B, described, watched
+from tests.support.adoption import (
+    GENERATION,
+    JOIN_METADATA,
+    A,
+    B,
+    cluster_description,
+    watched_group,
+)
 
 
 @pytest.fixture
@@ -75,7 +82,7 @@ def test_requests_are_relayed_until_the_adoption_is_in_the_log(script: Script) -
     assert script.makes(GroupSituation.PROPOSED)
     for _ in range(2):
         script.took(Describe)
-        script.describe(described(), watched())
+        script.describe(cluster_description(), watched_group())
     assert script.makes(GroupSituation.PROPOSED)
     script.store()
     assert script.makes(GroupSituation.HELD)
@@ -84,11 +91,11 @@ def test_requests_are_relayed_until_the_adoption_is_in_the_log(script: Script) -
 
 def test_a_single_member_needs_nobody_to_leave() -> None:
     script = Script()
-    alone = described(members=described().members[:1])
+    alone = cluster_description(members=cluster_description().members[:1])
     script.start()
     for _ in range(2):
         script.took(Describe)
-        script.describe(alone, watched())
+        script.describe(alone, watched_group())
     script.store()
     script.drain()
     script.beat()
@@ -105,7 +112,7 @@ def test_a_single_member_needs_nobody_to_leave() -> None:
 
 def test_a_group_with_a_member_outside_is_left_alone(script: Script) -> None:
     script.start()
-    script.describe(described(), watched(b={"heartbeat_ms": None}))
+    script.describe(cluster_description(), watched_group(b={"heartbeat_ms": None}))
     assert script.is_at(Stage.UNDONE)
     assert B in script.adopting.reasons[0]
     assert script.adopting.is_over
@@ -113,8 +120,8 @@ def test_a_group_with_a_member_outside_is_left_alone(script: Script) -> None:
 
 def test_a_group_that_changes_between_two_looks_is_left_alone(script: Script) -> None:
     script.start()
-    script.describe(described(), watched())
-    script.describe(described(), replace(watched(), generation=GENERATION + 1))
+    script.describe(cluster_description(), watched_group())
+    script.describe(cluster_description(), replace(watched_group(), generation=GENERATION + 1))
     assert script.adopting.reasons == ("it changed between two looks",)
 
 
@@ -127,7 +134,7 @@ def test_a_group_that_the_cluster_does_not_describe_is_left_alone(script: Script
 def test_an_adoption_that_the_log_may_have_is_erased(script: Script) -> None:
     script.start()
     for _ in range(2):
-        script.describe(described(), watched())
+        script.describe(cluster_description(), watched_group())
     script.effects.clear()
     script.store(is_durable=False)
     assert script.is_at(Stage.FORGETTING)
@@ -179,7 +186,7 @@ def test_nobody_leaves_before_the_leaders_join_has_begun_a_round(script: Script)
 def test_nobody_leaves_if_somebody_else_began_the_round(script: Script) -> None:
     script.to_rejoining()
     script.answer(Requester.OTHERS, ROUND)
-    group = described()
+    group = cluster_description()
     outsider = replace(group.members[0], member_id="o-1")
     script.describe(replace(group, members=(*group.members, outsider)))
     assert script.is_at(Stage.GIVING_BACK)
@@ -345,14 +352,16 @@ def test_heartbeats_do_not_succeed_while_the_anchor_may_have_lost_the_group(scri
 
 
 def test_few_heartbeats_of_members_are_on_their_way_at_a_time() -> None:
-    members = tuple(replace(described().members[0], member_id=f"m-{n}") for n in range(100))
-    latest = next(iter(watched().members.values()))
+    members = tuple(
+        replace(cluster_description().members[0], member_id=f"m-{n}") for n in range(100)
+    )
+    latest = next(iter(watched_group().members.values()))
     many = replace(
-        watched(),
+        watched_group(),
         leader_id="m-0",
         members={e.member_id: replace(latest, member_id=e.member_id) for e in members},
     )
-    group = described(
+    group = cluster_description(
         members=tuple(replace(member, member_assignment=b"") for member in members),
     )
     script = Script()
@@ -385,8 +394,8 @@ def test_a_failed_take_over_is_repeated(script: Script) -> None:
 
 
 def members(*there: str) -> DescribedGroup:
-    template = described().members[0]
-    return described(members=tuple(replace(template, member_id=m) for m in there))
+    template = cluster_description().members[0]
+    return cluster_description(members=tuple(replace(template, member_id=m) for m in there))
 
 
 def test_a_restart_before_the_lock_gives_the_group_back() -> None:

@@ -68,7 +68,7 @@ async def stable_group(kafka: KafkaCluster) -> AsyncIterator[Group]:
 
 
 async def is_anchored(group: Group) -> bool:
-    described = await group.outsider.described()
+    described = await group.outsider.describe()
     (member,) = described.members
     assert group.at.anchor is not None
     return described.group_state == "Stable" and member.member_id == group.at.anchor.member_id
@@ -92,7 +92,7 @@ async def test_the_anchor_takes_the_members_place(kafka: KafkaCluster) -> None:
         assert await group.outsider.commit({0: 4}, version=7, **old) == {  # type: ignore[arg-type]
             0: ErrorCode.UNKNOWN_MEMBER_ID
         }
-        assert (await group.outsider.committed())[0] == 5
+        assert (await group.outsider.fetch_offsets())[0] == 5
 
 
 @pytest.mark.parametrize("stage", CHANGING)
@@ -184,5 +184,5 @@ async def test_a_kill_leaves_the_old_way_or_the_new_one(kafka: KafkaCluster, sta
             assert await is_anchored(group)
         else:
             assert ended.stage is Stage.UNDONE
-            assert not (await group.outsider.described()).members
+            assert not (await group.outsider.describe()).members
         assert group.at.stored is None

@@ -87,7 +87,7 @@ async def test_no_bytes_of_an_anchor_hang_a_coordinator(kafka: KafkaCluster, run
     async with group_client(kafka.addresses[0], fresh_group("bytes")) as direct:
         assert await direct.commit({0: 7}, version=8) == {0: 0}
         await hold_as(direct, with_metadata(unreadable_subscription(run_id)))
-        assert (await direct.described()).group_state == "Stable"
+        assert (await direct.describe()).group_state == "Stable"
         assert await delete_offsets(direct) == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 
 
@@ -138,7 +138,7 @@ async def test_tools_beside_the_gateway_show_the_group_with_its_lag(kafka: Kafka
         joined = await client.native("n")
         await client.commit({0: 0, 1: 0}, member_id="n", epoch=joined.member_epoch)
         await until_answered(
-            direct.described, lambda held: b"numbers" in held.members[0].member_assignment
+            direct.describe, lambda held: b"numbers" in held.members[0].member_assignment
         )
         assert await trio.to_thread.run_sync(_seen_by_librdkafka, kafka, group) == {
             ("numbers", number) for number in range(PARTITIONS)
@@ -213,7 +213,7 @@ async def test_a_topic_that_grows_is_shown_with_all_its_partitions(
     ):
         joined = await client.native("n")
         before = await until_answered(
-            direct.described, lambda held: b"numbers" in held.members[0].member_assignment
+            direct.describe, lambda held: b"numbers" in held.members[0].member_assignment
         )
         await trio.to_thread.run_sync(_grow, one_broker)
         epoch, offset = joined.member_epoch, 0
@@ -224,13 +224,13 @@ async def test_a_topic_that_grows_is_shown_with_all_its_partitions(
             epoch = beat.member_epoch
             offset += 1
             assert await client.commit({0: offset}, member_id="n", epoch=epoch) == {0: 0}
-            held = await direct.described()
+            held = await direct.describe()
             return held.members[0].member_assignment > before.members[0].member_assignment
 
         await until_answered(is_shown)
         after = await anchor_in(direct)
         assert after.members[0].member_id == before.members[0].member_id
-        assert (await direct.committed())[0] == offset
+        assert (await direct.fetch_offsets())[0] == offset
 
 
 def _grow(kafka: KafkaCluster) -> None:
@@ -284,7 +284,7 @@ def test_an_anchor_gets_in_although_a_native_consumer_tries_while_it_waits() -> 
             codes = set()
 
             async def outsider() -> None:
-                await until_answered(direct.described, lambda group: group.members)
+                await until_answered(direct.describe, lambda group: group.members)
                 for _ in range(3):
                     codes.add((await direct.native("outsider")).error_code)
                     await trio.sleep(0.2)

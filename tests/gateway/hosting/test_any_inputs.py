@@ -145,7 +145,7 @@ class Storm:
                 self.scene.pending.remove(pending_action)
             for late in [item for item in self._under_way if _is_of(item[0], call)]:
                 self._under_way.remove(late)
-            self._feed(lambda: self.scene.gone(call))
+            self._feed(lambda: self.scene.disconnect(call))
 
     def receive(self, which: int, how: int) -> None:
         """The cluster, the log or the client's task does what it was asked, or fails to."""

@@ -65,7 +65,9 @@ def test_what_a_member_repeats_is_told_once() -> None:
     less = {"foo": (0, 1)}
     assert on.native("n", epoch, owned=less) not in on.at_rest
     assert on.native("n", epoch, owned=owned) not in on.at_rest, "it has stated less meanwhile"
-    statements = [fields["partitions"].get("foo", []) for fields in on.told("partitions_stated")]
+    statements = [
+        fields["partitions"].get("foo", []) for fields in on.events_named("partitions_stated")
+    ]
     assert statements == [[], [0, 1, 2], [0, 1], [0, 1, 2]]
 
 
@@ -123,7 +125,7 @@ def test_a_refused_heartbeat_is_logged() -> None:
     member = on.classic_member()
     beat = on.beat(member.member_id, member.generation - 1)
     assert error_of(beat) is ErrorCode.ILLEGAL_GENERATION
-    assert on.logged()[-1] == "request_refused"
+    assert on.log_names()[-1] == "request_refused"
 
 
 def test_a_heartbeat_takes_the_anchor_if_there_is_none() -> None:

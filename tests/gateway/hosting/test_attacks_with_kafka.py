@@ -91,7 +91,7 @@ async def test_a_group_deleted_as_it_empties_returns_intact(kafka: KafkaCluster)
 
         async def delete() -> None:
             while True:
-                codes.add(await admin.deleted())
+                codes.add(await admin.delete())
 
         nursery.start_soon(delete)
         for number in range(4 * ROUNDS):

@@ -141,7 +141,7 @@ def test_a_refused_conversion_is_told() -> None:
     scene.native_member()
     refused = scene.join()
     assert error_of(refused) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    (event,) = scene.told("conversion_refused")
+    (event,) = scene.events_named("conversion_refused")
     assert "disabled" in event["reason"]
 
 

@@ -252,10 +252,10 @@ def test_one_heartbeat_confirms_all_grants_that_wait(live: HostedScene) -> None:
     """A thousand members must not cost a thousand."""
     live.hold(AskCoordinator)
     calls = [live.native("n", 2, owned={}) for _ in range(9)]
-    beats = live.asked(HeartbeatRequest)
+    beats = live.count_requests(HeartbeatRequest)
     live.release(AskCoordinator)
     assert {error_of(call) for call in calls} == {ErrorCode.NONE}
-    assert live.asked(HeartbeatRequest) <= beats + 1
+    assert live.count_requests(HeartbeatRequest) <= beats + 1
 
 
 def test_the_wait_does_not_grow_with_a_members_requests(live: HostedScene) -> None:
@@ -299,7 +299,7 @@ def test_a_heartbeat_that_takes_long_or_is_given_up_lengthens_the_interval(
     slow = on.native("n", 2, owned={})
     on.wait(took_ms)
     if is_given_up:
-        on.gone(slow)
+        on.disconnect(slow)
     on.release(AskCoordinator)
     assert interval_of(on.native("n", 2)) == expected_ms
 

@@ -77,7 +77,7 @@ def test_a_lost_connection_ends_the_wait_for_its_commit(on: HostedScene) -> None
     on.hold(StoreCommits)
     first, second = member_commit(on), member_commit(on)
     on.hold(AskCoordinator)
-    on.gone(first)
+    on.disconnect(first)
     decision = outcomes(second)[0].decision
     assert getattr(decision, "error", None) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert phases(first) == [CommitPhase.STRAY]
@@ -91,7 +91,7 @@ def test_a_commit_whose_client_has_gone_leaves_the_queue(on: HostedScene) -> Non
     """Commits behind it do not wait for it."""
     on.hold(StoreCommits)
     first, second, third = member_commit(on), member_commit(on), member_commit(on)
-    on.gone(second)
+    on.disconnect(second)
     on.take(StoreCommits)
     on.release(StoreCommits)
     on.feed(Done(pending_action_of(first), {tokens(first)[0]: OK}))
@@ -146,7 +146,7 @@ def test_a_commit_that_a_stray_refuses_closes_the_older_connection(on: HostedSce
     """The member may give it up, leave and return with the same id and epoch, before an older
     commit arrives (truth seed 1561922)."""
     on.hold(StoreCommits, AskCoordinator)
-    on.gone(member_commit(on, connection=1))
+    on.disconnect(member_commit(on, connection=1))
     refused = outcomes(member_commit(on, connection=3))[0].decision
     assert getattr(refused, "error", None) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     on.take(StoreCommits)

@@ -57,7 +57,7 @@ async def test_consumers_at_both_addresses_share_a_new_group(
     ):
         first, second = (behind, direct) if is_here_first else (direct, behind)
         await join_as_second(first, await first.enter(), second)
-        described = await direct.described()
+        described = await direct.describe()
         assert {member.client_id for member in described.members} == {"behind", "direct"}
         assert not gateway.events
 
@@ -110,7 +110,7 @@ async def test_an_adopted_group_is_hosted_until_it_is_released(
                 joined = await behind.enter()
                 assert await is_hosted(direct)
                 await behind.leave(joined.member_id)
-                await until_answered(direct.described, lambda group: not group.members)
+                await until_answered(direct.describe, lambda group: not group.members)
                 outside = await direct.enter()
                 follower = await join_as_second(direct, outside, behind)
                 assert not await is_hosted(direct)
@@ -142,7 +142,7 @@ async def test_a_first_native_consumer_is_hosted_only_where_the_cluster_cannot_s
         assert await is_hosted(direct) is not kafka.has_new_protocol
         assert (await behind.native("n", -1)).error_code == 0
         if not kafka.has_new_protocol:
-            await until_answered(direct.described, lambda group: not group.members)
+            await until_answered(direct.describe, lambda group: not group.members)
         await behind.enter()
         assert await is_hosted(direct) is not kafka.has_new_protocol
 
@@ -162,7 +162,7 @@ async def test_deleting_a_group_removes_its_mark(
         whole_gateway(kafka.addresses, forward_patterns=forward, state_log=log) as gateway,
         group_client(gateway.address, group) as client,
     ):
-        code = await client.deleted()
+        code = await client.delete()
         assert code == ErrorCode.GROUP_ID_NOT_FOUND or (forward and code == ErrorCode.NONE)
     records = await log.read(group)
     assert not is_adopted(records)
@@ -171,4 +171,4 @@ async def test_deleting_a_group_removes_its_mark(
 
 async def is_hosted(direct: GroupClient) -> bool:
     """Whether an anchor is in the group."""
-    return log_of(await direct.described()) is not None
+    return log_of(await direct.describe()) is not None

@@ -53,9 +53,9 @@ def test_an_anchor_that_has_left_is_not_taken_to_leave_again(live: HostedScene) 
     live.native("n", -1)
     again = live.restart()
     assert isinstance(again.free().answer, Released)
-    joins = again.asked(JoinGroupRequest)
+    joins = again.count_requests(JoinGroupRequest)
     assert isinstance(again.free().answer, Released)
-    assert again.asked(JoinGroupRequest) == joins
+    assert again.count_requests(JoinGroupRequest) == joins
     assert again.count(Look) == 2
 
 
@@ -211,7 +211,7 @@ def test_a_group_with_members_in_the_log_resumes(live: HostedScene) -> None:
     assert again.group.is_live
     assert again.count(Load) == 1
     again.wait(100_000)
-    assert again.told("member_fenced") == [{"member_id": "n", "cause": "session_expired"}]
+    assert again.events_named("member_fenced") == [{"member_id": "n", "cause": "session_expired"}]
     assert again.group.engine.phase is LogPhase.UNLOADED
 
 
@@ -238,7 +238,7 @@ def test_a_request_of_a_client_that_has_gone_is_still_decided(live: HostedScene)
     """The request may have been a LeaveGroup."""
     live.hold(Write)
     call = live.native("n", -1)
-    live.gone(call)
+    live.disconnect(call)
     assert isinstance(call.answer, Abandoned)
     live.release(Write)
     assert not live.group.is_live
@@ -275,11 +275,13 @@ def hosting_of(on: HostedScene) -> list[str]:
 def test_a_hosting_lasts_as_long_as_anything_of_the_group_is_in_memory(live: HostedScene) -> None:
     """A group that comes back is hosted again, and stated as a whole each time."""
     assert hosting_of(live) == ["hosting_started", "group_loaded"]
-    assert live.told("hosting_started")[0]["anchor_generation"] == live.in_cluster.generation
+    assert (
+        live.events_named("hosting_started")[0]["anchor_generation"] == live.in_cluster.generation
+    )
     live.native("n", -1)
     live.wait(100_000)
     assert hosting_of(live)[2:] == ["hosting_ended"]
-    assert live.told("hosting_ended") == [{"cause": "forgotten"}]
+    assert live.events_named("hosting_ended") == [{"cause": "forgotten"}]
     live.native("n")
     assert hosting_of(live)[3:] == ["hosting_started", "group_loaded"]
 
@@ -289,7 +291,7 @@ def test_a_loaded_group_is_stated_before_its_first_line(live: HostedScene) -> No
     again = live.restart()
     again.feed(Resumed())
     assert [event.name for event in again.events[:2]] == ["hosting_started", "group_loaded"]
-    (loaded,) = again.told("group_loaded")
+    (loaded,) = again.events_named("group_loaded")
     assert [member["member_id"] for member in loaded["members"]] == ["n"]
     assert loaded["members"][0]["partitions"] == {"foo": [0, 1, 2]}
 

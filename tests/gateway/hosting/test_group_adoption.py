@@ -48,8 +48,8 @@ from tests.support.adoption import (
     NOW_MS,
     A,
     B,
-    described,
-    watched,
+    cluster_description,
+    watched_group,
 )
 from tests.support.hosted_scene import (
     OURS,
@@ -87,7 +87,7 @@ class Scene(HostedScene):
         """What the gateway knows from what it has relayed."""
         assert group_id == GROUP
         latest = {"heartbeat_ms": self.now_ms, "joined_on": 2}
-        group = watched(latest, {"heartbeat_ms": None} if self.outside else latest)
+        group = watched_group(latest, {"heartbeat_ms": None} if self.outside else latest)
         return replace(group, committed_on=self.committed_on)
 
     def is_at(self, stage: AdoptionStage | None) -> bool:
@@ -101,7 +101,7 @@ class Scene(HostedScene):
         self.feed(MoveRequested(self.request))
 
     def describe(self, **changes: Any) -> None:
-        self.feed(Done(self.take(Describe), described(**changes)))
+        self.feed(Done(self.take(Describe), cluster_description(**changes)))
 
     def respond(self, requester: Requester, answer: Any) -> None:
         asked = next(e for e in self.pending if isinstance(e, Ask) and e.requester is requester)
@@ -185,8 +185,8 @@ def test_a_group_goes_on_under_the_same_ids(on: Scene) -> None:
     assert [error_of(on.beat(member_id, GENERATION)) for member_id in (A, B)] == [
         ErrorCode.NONE
     ] * 2
-    assert on.told("group_adopted") == [{"held_ms": on.outcome().held_ms}]
-    (loaded,) = on.told("group_loaded")
+    assert on.events_named("group_adopted") == [{"held_ms": on.outcome().held_ms}]
+    (loaded,) = on.events_named("group_loaded")
     assert loaded["members"]
     assert all(member["partitions"] for member in loaded["members"])
     assert on.count(Look) == 0
@@ -290,7 +290,7 @@ def test_a_log_that_cannot_store_it_leaves_the_group_where_it_is(on: Scene) -> N
     on.wait(1_000)
     assert "the state log failed" in on.outcome().reasons[0]
     assert isinstance(on.beat(A, GENERATION).answer, Forwarded)
-    assert on.told("adoption_undone") == []
+    assert on.events_named("adoption_undone") == []
 
 
 def test_an_adoption_needs_places_for_the_group_and_its_anchor() -> None:
@@ -356,7 +356,7 @@ def test_an_adoption_that_takes_too_long_is_undone_and_calls_are_relayed(on: Sce
     call = on.beat(A, GENERATION)
     on.wait(HOLD_MAX_MS)
     assert isinstance(call.answer, Forwarded)
-    assert on.told("adoption_undone")[0]["held_ms"] == HOLD_MAX_MS
+    assert on.events_named("adoption_undone")[0]["held_ms"] == HOLD_MAX_MS
     assert on.count(Look) == 1
     on.feed(Done(on.take(Hold)))  # too late
     assert on.is_at(None)
@@ -383,7 +383,7 @@ def test_a_recalled_member_that_has_given_up_its_partitions_waits_under_a_new_id
     on.wait(0)
     on.respond(Requester.OTHERS, LEFT)
     assert isinstance(waiting.answer, Forwarded)
-    assert on.told("adoption_undone")
+    assert on.events_named("adoption_undone")
     assert not on.outcome().is_adopted
 
 
@@ -399,7 +399,7 @@ def test_a_join_on_an_older_connection_than_the_relayed_one_gives_no_partitions_
     assert cause_of(on.join(A, connection=2)) is RefusalReason.RECALLED
     on.wait(0)
     on.respond(Requester.OTHERS, LEFT)
-    assert on.told("adoption_undone")
+    assert on.events_named("adoption_undone")
 
 
 def test_a_cooperative_member_gives_up_its_partitions_in_a_round_without_any(on: Scene) -> None:
@@ -478,7 +478,7 @@ def test_an_adoption_in_the_log_goes_on_at_the_start(on: Scene) -> None:
     again.load_failure = None
     again.wait(1_000)
     assert again.is_at(Stage.RESUMING)
-    again.describe(members=described().members[:1])
+    again.describe(members=cluster_description().members[:1])
     assert again.is_at(Stage.ANCHORING)
     assert call.answer == HeartbeatReply()
 

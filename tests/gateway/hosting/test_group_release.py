@@ -151,7 +151,7 @@ def is_waiting(call: Call) -> bool:
 
 def test_a_recalled_member_is_told_to_rejoin_and_its_id_is_void(on: Scene) -> None:
     on.begin()
-    assert on.told("release_started") == [{"members": 1}]
+    assert on.events_named("release_started") == [{"members": 1}]
     assert cause_of(on.beat(on.member_id, on.joined.generation)) is RefusalReason.RECALLED
     owns = on.join(on.member_id, owned={"foo": (0,)}, connection=CONNECTION)
     assert cause_of(owns) is RefusalReason.RECALLED
@@ -226,7 +226,7 @@ def test_a_join_that_waits_for_the_release_ends_with_its_connection(on: Scene) -
     """Relayed later, it could replace a client that has joined since."""
     on.begin()
     waits = on.join()
-    on.gone(waits)
+    on.disconnect(waits)
     assert isinstance(waits.answer, Abandoned)
     on.join(on.member_id)
     on.step(JoinGroupResponse(generation_id=9, protocol_name="x"))
@@ -240,10 +240,10 @@ def test_the_outcome_and_what_the_log_has(on: Scene) -> None:
     assert on.outcome is not None
     assert (on.outcome.is_released, on.outcome.reasons) == (True, ())
     assert on.log_has() == ReleaseState()
-    (event,) = on.told("group_released")
+    (event,) = on.events_named("group_released")
     assert event["unowned_ms"] == on.outcome.unowned_ms
-    assert on.told("group_forwarded") == [{"reason": "released"}]
-    assert on.told("hosting_ended") == [{"cause": "released"}]
+    assert on.events_named("group_forwarded") == [{"reason": "released"}]
+    assert on.events_named("hosting_ended") == [{"cause": "released"}]
     assert not on.group.anchor.is_here
 
 
@@ -611,7 +611,7 @@ def test_the_first_member_in_the_cluster_is_a_native_one(
         classic = last.join()
     last.wait(1)
     assert isinstance(classic.answer, Forwarded)
-    assert last.told("group_released")
+    assert last.events_named("group_released")
     assert log_has(last) == ReleaseState()
 
 
@@ -675,9 +675,9 @@ def test_a_release_goes_on_when_the_last_session_ends_without_an_anchor(on: Scen
     again = on.restart_after_kill()
     again.wait(RECONNECT_MS - 1)
     assert not again.group.anchor.is_here
-    assert again.told("group_released") == []
+    assert again.events_named("group_released") == []
     again.wait(1)
-    assert again.told("group_released")
+    assert again.events_named("group_released")
 
 
 def next_process(before: HostedScene) -> HostedScene:
@@ -735,7 +735,7 @@ def test_an_empty_group_is_released_once_the_predecessors_anchor_has_left(
     assert on.in_cluster.member_id
     after = next_process(on)
     request = request_release(after, is_unattended=is_unattended)
-    assert after.asked(JoinGroupRequest)
+    assert after.count_requests(JoinGroupRequest)
     assert outcome_of(request) is None
     leave(after)
     assert request.outcome is not None
@@ -747,7 +747,7 @@ def test_an_anchor_that_failed_to_leave_is_looked_for(on: Scene) -> None:
     on.leave(on.member_id)
     on.coordinator_failure = "it is away"
     on.feed(Leave())
-    assert "anchor_left_behind" in on.logged()
+    assert "anchor_left_behind" in on.log_names()
     assert not on.group.anchor.is_here
     on.coordinator_failure = None
     on.begin()
@@ -839,7 +839,7 @@ def test_a_setting_fences_nobody_and_the_group_is_released_as_by_an_operator(on:
     assert request.outcome is not None
     assert request.outcome.is_released
     assert after.group.routing.is_released
-    assert after.told("group_taken") == []
+    assert after.events_named("group_taken") == []
 
 
 def test_a_group_that_no_setting_hosts_any_more_stays_hosted_while_it_has_members(
@@ -917,7 +917,7 @@ def test_a_killed_gateway_recalls_the_members_again(on: Scene) -> None:
     again.wait(100)
     assert cause_of(call) is RefusalReason.RECALLED
     assert again.group.anchor.is_here
-    assert "release_resumed" in again.logged()
+    assert "release_resumed" in again.log_names()
     again.join(on.member_id)
     again.wait(100)
     assert again.waits(Ask) == 1
@@ -930,7 +930,7 @@ def test_a_gateway_that_was_killed_after_the_hand_over_takes_no_anchor_again(on:
     assert on.log_has() == ReleaseState(guard_id=on.in_cluster.member_id)
     again = on.restart_after_kill()
     again.wait(1_000)
-    assert again.asked(JoinGroupRequest) == 0
+    assert again.count_requests(JoinGroupRequest) == 0
     assert not again.group.anchor.is_here
     leave = again.take(Ask).message
     assert isinstance(leave, LeaveGroupRequest)

@@ -38,7 +38,7 @@ def test_no_further_consumer_switches_in_the_cluster(forward: tuple[str, ...]) -
     refused = on.native("m", overrides=HELD)
     assert error_of(refused) is ErrorCode.GROUP_ID_NOT_FOUND
     assert "holds the migration of this group at 1 member " in getattr(refused.answer, "reason", "")
-    assert "request_refused" in on.logged()
+    assert "request_refused" in on.log_names()
 
 
 @pytest.mark.parametrize("member_id", ["n", "i"])

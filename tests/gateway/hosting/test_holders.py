@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from gateway.hosting.adoptable import snapshot
 from gateway.hosting.holders import GivenUp, Grace, Holders
-from tests.support.adoption import NOW_MS, A, B, described, watched
+from tests.support.adoption import NOW_MS, A, B, cluster_description, watched_group
 
 MEMBERS = tuple(
     replace(member, session_timeout_ms=6_000, rebalance_timeout_ms=20_000)
-    for member in snapshot(described(), watched()).members
+    for member in snapshot(cluster_description(), watched_group()).members
 )
 
 

@@ -119,7 +119,11 @@ def test_an_oversized_record_fails_only_its_request(empty: HostedScene) -> None:
     assert error_of(joining[0]) is error_of(joining[2]) is ErrorCode.NONE
     assert cause_of(joining[1]) is RefusalReason.LOG_FAILED
     assert in_memory(empty) == {"first", "a", "b"}
-    assert [fields["member_id"] for fields in empty.told("member_joined")] == ["first", "a", "b"]
+    assert [fields["member_id"] for fields in empty.events_named("member_joined")] == [
+        "first",
+        "a",
+        "b",
+    ]
 
 
 def test_requests_share_a_write_again_after_an_oversized_record(empty: HostedScene) -> None:
@@ -184,7 +188,9 @@ def test_time_passes_despite_a_failing_log(scene: HostedScene) -> None:
     assert in_memory(scene) == {"first"}
     scene.damage = None
     scene.wait(2 * POSTPONED_MS)
-    assert scene.told("member_fenced") == [{"member_id": "first", "cause": "session_expired"}]
+    assert scene.events_named("member_fenced") == [
+        {"member_id": "first", "cause": "session_expired"}
+    ]
 
 
 def test_a_member_whose_heartbeat_waited_does_not_time_out() -> None:
@@ -197,7 +203,7 @@ def test_a_member_whose_heartbeat_waited_does_not_time_out() -> None:
     scene.wait(30_000)
     scene.release(Write)
     assert beat.answer is not None
-    assert scene.told("member_fenced") == []
+    assert scene.events_named("member_fenced") == []
 
 
 def test_requests_to_an_unreadable_group_are_refused_at_once(empty: HostedScene) -> None:
@@ -282,7 +288,10 @@ def test_requests_precede_a_due_deadline_for_a_limited_number(
     scene.release(Write)
     assert 0 < order.index("TimePassed") <= BEFORE_A_DEADLINE_MAX + 1
     assert {error_of(beat) for beat in beats} == {ErrorCode.NONE}
-    assert {fields["member_id"] for fields in scene.told("member_fenced")} == {"first", "slow"}
+    assert {fields["member_id"] for fields in scene.events_named("member_fenced")} == {
+        "first",
+        "slow",
+    }
 
 
 def test_a_postponed_happening_is_not_lost(
@@ -293,7 +302,7 @@ def test_a_postponed_happening_is_not_lost(
     assert commit.answer
     break_engine(monkeypatch, OffsetCommitEnded, InvariantError("a bug"))
     scene.feed(EngineEvent(OffsetCommitEnded(commit=77)))
-    assert scene.logged()[-1] == "group_failed"
+    assert scene.log_names()[-1] == "group_failed"
     assert error_of(scene.native("first", 2)) is ErrorCode.NONE
     assert scene.group.next_ms() is not None
     monkeypatch.undo()
@@ -599,9 +608,9 @@ def test_members_are_not_fenced_during_the_grace_after_a_pause() -> None:
     scene.native_member()
     scene.feed(Paused(1_000_000 + 100_000))
     scene.wait(99_000)
-    assert scene.told("member_fenced") == []
+    assert scene.events_named("member_fenced") == []
     scene.wait(2_000)
-    assert len(scene.told("member_fenced")) == 1
+    assert len(scene.events_named("member_fenced")) == 1
 
 
 def test_refusals_are_looked_up_without_a_change(scene: HostedScene) -> None:

@@ -91,4 +91,4 @@ async def test_the_anchor_follows_its_coordinator(three_brokers: KafkaCluster) -
     assert committer.codes <= TRANSIENT
     assert not [line for line in lines if line["log_level"] == "error"]
     async with group_client(("127.0.0.1", others[0].port), group) as direct:
-        assert (await direct.committed())[0] >= committer.stored
+        assert (await direct.fetch_offsets())[0] >= committer.stored

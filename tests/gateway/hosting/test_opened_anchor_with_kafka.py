@@ -84,7 +84,7 @@ async def test_consumers_join_in_the_round_in_which_the_anchor_leaves(kafka: Kaf
         assert opened.generation_id == held.generation_id + 1
         nursery.start_soon(come, "a", a)
         nursery.start_soon(come, "b", b)
-        described = await until_answered(anchor.described, lambda group: len(group.members) == 3)
+        described = await until_answered(anchor.describe, lambda group: len(group.members) == 3)
         assert described.group_state == "PreparingRebalance"
         assert answers == {}
         assert await leave(anchor, opened.member_id) == 0

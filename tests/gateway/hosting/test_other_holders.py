@@ -27,9 +27,9 @@ def test_members_are_fenced_when_another_member_holds_the_group(live: HostedScen
     )
     live.wait(10_000)
     assert not live.group.is_live
-    (event,) = live.told("group_taken")
+    (event,) = live.events_named("group_taken")
     assert "intruder" in str(event["reason"])
-    assert live.told("hosting_ended") == [{"cause": "taken"}]
+    assert live.events_named("hosting_ended") == [{"cause": "taken"}]
     names = [event.name for event in live.events]
     assert names.index("hosting_ended") > max(
         names.index(name) for name in ("group_taken", "grant_ended", "member_fenced")
@@ -55,7 +55,7 @@ def test_a_gateway_of_the_fleet_goes_on_with_the_group_in_silence(live: HostedSc
     live.in_cluster.member_id = "groupferry-anchor-newer"
     live.in_cluster.metadata = unreadable_subscription(2)
     live.wait(10_000)
-    assert live.told("group_taken") == live.told("member_fenced") == []
+    assert live.events_named("group_taken") == live.events_named("member_fenced") == []
     assert live.in_cluster.member_id == "groupferry-anchor-newer"
     assert not isinstance(live.native("another").answer, ConsumerHeartbeatReply)
 
@@ -74,7 +74,7 @@ def test_a_consumer_that_came_and_left_unseen_has_had_the_group(live: HostedScen
     (outcome,) = commit.answer.values()
     assert outcome.refused is not None
     assert error_of(live.native("n", 2)) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert "has left" in live.told("group_taken")[0]["reason"]
+    assert "has left" in live.events_named("group_taken")[0]["reason"]
     assert live.native_member().assignment
 
 
@@ -96,12 +96,14 @@ def test_a_group_that_begins_again_in_the_cluster_names_its_generations(live: Ho
     fenced, because others may have had the group, but nobody is said to have it."""
     live.coordinator.groups[live.group.group_id] = FakeGroup()
     live.wait(5_000)
-    assert live.told("group_taken") == []
-    (event,) = live.told("generation_went_back")
+    assert live.events_named("group_taken") == []
+    (event,) = live.events_named("generation_went_back")
     assert event["generation_before"] >= event["generation"]
     assert error_of(live.native("n", 2)) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert [fenced["cause"] for fenced in live.told("member_fenced")] == ["generation_went_back"]
-    assert live.told("hosting_ended") == [{"cause": "anchor_lost"}]
+    assert [fenced["cause"] for fenced in live.events_named("member_fenced")] == [
+        "generation_went_back"
+    ]
+    assert live.events_named("hosting_ended") == [{"cause": "anchor_lost"}]
     assert live.native_member().assignment
 
 
@@ -110,7 +112,7 @@ def test_the_removal_of_the_anchor_alone_fences_nobody(live: HostedScene) -> Non
     live.in_cluster.remove_member()
     live.wait(5_000)
     assert live.group.is_live
-    assert live.told("group_taken") == []
+    assert live.events_named("group_taken") == []
 
 
 def test_a_grant_decided_before_another_member_had_the_group_is_withheld(
@@ -135,7 +137,7 @@ def test_a_late_join_of_a_killed_gateway_does_not_take_the_group(live: HostedSce
     live.wait(10_000)
     assert live.group.is_live
     assert live.in_cluster.member_id != "groupferry-anchor-late"
-    assert live.told("group_taken") == []
+    assert live.events_named("group_taken") == []
     assert live.native("n", 2).answer
 
 
@@ -169,7 +171,7 @@ def test_a_silent_cluster_takes_no_group_away(live: HostedScene) -> None:
         live.wait(3_000)
         live.native("n", 2)
     assert live.group.is_live
-    assert live.told("group_taken") == []
+    assert live.events_named("group_taken") == []
 
 
 def test_losing_a_group_without_members_is_not_reported(on: HostedScene) -> None:
@@ -180,7 +182,7 @@ def test_losing_a_group_without_members_is_not_reported(on: HostedScene) -> None
         protocol_type="consumer", protocol="range", member_id="c", is_synced=True
     )
     on.wait(100_000)
-    assert on.told("group_taken") == []
+    assert on.events_named("group_taken") == []
     assert on.group.is_idle
 
 
@@ -195,7 +197,7 @@ def test_members_in_the_log_wait_while_an_anchor_of_version_0_2_is_in_the_cluste
     again.feed(Resumed())
     refused = again.commit("n", 2)
     again.wait(10_000)
-    assert again.logged().count("older_anchor") == 1
+    assert again.log_names().count("older_anchor") == 1
     assert isinstance(refused.answer, Refused | Mapping)
     assert again.group.is_live
     assert group.protocol_type == "groupferry"
@@ -207,4 +209,4 @@ def test_members_in_the_log_wait_while_an_anchor_of_version_0_2_is_in_the_cluste
     (outcome,) = commit.answer.values()
     assert outcome.refused is None
     assert again.in_cluster.protocol_type == "consumer"
-    assert again.told("group_taken") == []
+    assert again.events_named("group_taken") == []

@@ -36,7 +36,7 @@ def test_a_forwarded_group_is_hosted_once_its_last_member_has_left(on: HostedSce
     on.native_member()
     names = [event.name for event in on.events]
     assert names[:2] == ["group_forwarded", "hosting_started"]
-    assert on.told("hosting_started")[0]["reason"] == "it has no members in the cluster"
+    assert on.events_named("hosting_started")[0]["reason"] == "it has no members in the cluster"
 
 
 def test_a_rejoin_to_a_forwarded_group_needs_no_look(on: HostedScene) -> None:
@@ -89,16 +89,18 @@ def test_the_log_is_asked_before_the_cluster(live: HostedScene) -> None:
     assert committing.answer is None
     again.release(Load)
     assert again.group.is_live
-    assert again.told("hosting_started")[0]["reason"] == "its members are in the state log"
+    assert again.events_named("hosting_started")[0]["reason"] == "its members are in the state log"
     again.wait(1_000)
-    assert again.told("anchor_joined") == [{"anchor_generation": again.in_cluster.generation}]
+    assert again.events_named("anchor_joined") == [
+        {"anchor_generation": again.in_cluster.generation}
+    ]
 
 
 def test_where_nothing_is_adopted_the_cluster_keeps_empty_groups() -> None:
     """A group that is hosted already stays here, also while its anchor is lost."""
     on = HostedScene(adoption="never")
     assert isinstance(on.native("n").answer, Forwarded)
-    assert "groups.adopt" in on.told("group_forwarded")[0]["reason"]
+    assert "groups.adopt" in on.events_named("group_forwarded")[0]["reason"]
     here = HostedScene()
     here.native_member()
     again = here.restart(adoption="never")
@@ -257,7 +259,7 @@ def test_a_native_consumer_begins_a_group_that_the_cluster_could_not_serve() -> 
     assert error_of(on.native("")) is not ErrorCode.NONE
     assert on.join().answer == Forwarded(NOT_ADOPTED)
     on.native_member()
-    (event,) = on.told("hosting_started")
+    (event,) = on.events_named("hosting_started")
     assert "new protocol" in event["reason"]
     on.native("n", -1)
     on.in_cluster.remove_member()

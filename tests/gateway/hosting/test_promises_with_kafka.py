@@ -98,18 +98,18 @@ async def test_direct_resets_and_deletes_are_refused_while_the_group_lives(
         identity = {"member_id": joined.member_id, "epoch": joined.generation_id}
         assert await client.commit({0: 7, 1: 8}, **identity) == {0: 0, 1: 0}  # type: ignore[arg-type]
         assert await direct.commit({0: 0}, version=8) == {0: ErrorCode.UNKNOWN_MEMBER_ID}
-        assert await direct.deleted() == ErrorCode.NON_EMPTY_GROUP
+        assert await direct.delete() == ErrorCode.NON_EMPTY_GROUP
         assert await delete_offsets(direct) == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        assert await direct.committed() == {0: 7, 1: 8, 2: -1}
+        assert await direct.fetch_offsets() == {0: 7, 1: 8, 2: -1}
 
         await client.leave(joined.member_id)
         await anchor_in(direct)
-        described = await client.described()
+        described = await client.describe()
         assert (described.group_state, described.protocol_type) == ("Empty", "consumer")
         assert await client.commit({0: 0}, version=8) == {0: 0}
-        assert await direct.committed() == {0: 0, 1: 8, 2: -1}
+        assert await direct.fetch_offsets() == {0: 0, 1: 8, 2: -1}
         assert await delete_offsets(client, [1]) == 0
-        assert await direct.committed() == {0: 0, 1: -1, 2: -1}
+        assert await direct.fetch_offsets() == {0: 0, 1: -1, 2: -1}
         await client.enter()
         await anchor_in(direct)
 
@@ -119,11 +119,11 @@ async def test_a_deleted_group_is_gone_and_may_return(kafka: KafkaCluster) -> No
     async with held_group(kafka) as (direct, client):
         joined = await client.native("n")
         await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
-        assert await client.deleted() == ErrorCode.NON_EMPTY_GROUP
+        assert await client.delete() == ErrorCode.NON_EMPTY_GROUP
         await client.native("n", -1)
-        assert await client.deleted() == 0
-        assert (await direct.described()).group_state == "Dead"
-        assert await direct.committed() == {0: -1, 1: -1, 2: -1}
+        assert await client.delete() == 0
+        assert (await direct.describe()).group_state == "Dead"
+        assert await direct.fetch_offsets() == {0: -1, 1: -1, 2: -1}
         assert (await client.native("n")).error_code == 0
         await anchor_in(direct)
 
@@ -140,9 +140,9 @@ async def test_the_group_is_free_some_time_after_its_last_member(kafka: KafkaClu
         await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
         await anchor_in(direct)
         await client.native("n", -1)
-        await until_answered(direct.described, lambda group: not group.members)
+        await until_answered(direct.describe, lambda group: not group.members)
         await direct.enter()
-        assert (await direct.committed())[0] == 7
+        assert (await direct.fetch_offsets())[0] == 7
 
 
 async def test_a_gateway_without_durable_state_releases_its_groups_at_its_end(
@@ -158,7 +158,7 @@ async def test_a_gateway_without_durable_state_releases_its_groups_at_its_end(
                     await anchor_in(direct)
                 gateway.stop.set()
                 await gateway.ended.wait()
-            assert (await direct.described()).members == ()
+            assert (await direct.describe()).members == ()
 
 
 # -- other gateways ------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ async def test_a_gateway_whose_anchor_was_replaced_cannot_commit(kafka: KafkaClu
         assert [line["event"] for line in errors] == ["group_hosted_elsewhere", "group_taken"]
         assert "with our state log" in errors[1]["reason"]
         assert await new.commit({0: 8}, member_id="m", epoch=joined.member_epoch) == {0: 0}
-        assert (await direct.committed())[0] == 8
+        assert (await direct.fetch_offsets())[0] == 8
         assert (await anchor_in(direct)).members[0].member_id == held.members[0].member_id
 
 
@@ -275,7 +275,7 @@ async def test_a_restarted_gateway_is_another_member(kafka: KafkaCluster) -> Non
                     version=8,
                 )
                 assert late == {0: ErrorCode.FENCED_INSTANCE_ID}
-            assert (await direct.committed())[0] == 7
+            assert (await direct.fetch_offsets())[0] == 7
 
 
 async def test_an_admin_can_reset_and_delete_an_empty_group_after_a_restart(
@@ -300,14 +300,14 @@ async def test_an_admin_can_reset_and_delete_an_empty_group_after_a_restart(
         await anchor_in(direct)
         async with next_gateway() as client:
             assert await client.commit({0: 3}) == {0: 0}
-        assert (await direct.committed())[0] == 3
+        assert (await direct.fetch_offsets())[0] == 3
         await anchor_in(direct)
         async with next_gateway() as client:
-            described = await client.described()
+            described = await client.describe()
             assert (described.group_state, described.members) == ("Empty", ())
-            assert await client.deleted() == 0
-        assert (await direct.described()).members == ()
-        assert (await direct.committed())[0] == -1
+            assert await client.delete() == 0
+        assert (await direct.describe()).members == ()
+        assert (await direct.fetch_offsets())[0] == -1
 
 
 # -- the lost anchor -----------------------------------------------------------------------------
@@ -326,7 +326,7 @@ async def test_an_anchor_removed_by_an_admin_rejoins(kafka: KafkaCluster) -> Non
         joined = await client.native("n")
         before = await anchor_in(direct)
         assert await remove_anchor(direct) == 0
-        assert (await direct.described()).members == ()
+        assert (await direct.describe()).members == ()
         stored = await client.commit({0: 7}, member_id="n", epoch=joined.member_epoch)
         assert stored == {0: 0}
         after = await anchor_in(direct)
@@ -358,7 +358,7 @@ async def test_a_direct_member_that_has_left_unseen_has_had_the_group(
             await until_logged(lines, "generation_went_back" if is_native else "group_taken")
         gone = await client.native("n", joined.member_epoch)
         assert gone.error_code == ErrorCode.UNKNOWN_MEMBER_ID
-        assert (await direct.committed())[0] == 7
+        assert (await direct.fetch_offsets())[0] == 7
         assert granted_numbers(await client.native("n")) == set(range(PARTITIONS))
 
 
@@ -399,12 +399,12 @@ async def test_no_partition_has_two_owners_while_a_direct_member_is_inside(
             assert gone.error_code == ErrorCode.UNKNOWN_MEMBER_ID
             # An id that was handed out and not used would hold up the anchor's return.
             assert (await late.join("stranger")).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-            assert (await direct.described()).members[0].client_id == "intruder"
+            assert (await direct.describe()).members[0].client_id == "intruder"
         errors = [line for line in lines if line["log_level"] == "error"]
         assert [line["event"] for line in errors] == ["group_taken"]
         assert "intruder" in errors[0]["reason"]
         assert (await direct.beat(intruder)).error_code == 0
-        assert (await direct.committed())[0] == 7
+        assert (await direct.fetch_offsets())[0] == 7
         await direct.leave(intruder.member_id)
         assert granted_numbers(await late.native("m")) == set(range(PARTITIONS))
 
@@ -461,7 +461,7 @@ async def test_no_partition_is_granted_while_the_anchor_is_lost(kafka: KafkaClus
         await remove_anchor(direct)
         refused = await first.commit({0: 1}, member_id="stranger", epoch=1)
         assert refused == {0: ErrorCode.UNKNOWN_MEMBER_ID}, "the engine's own refusal passes"
-        assert (await direct.described()).members == ()
+        assert (await direct.describe()).members == ()
         assert granted_numbers(await second.native("m", late.member_epoch))
         await anchor_in(direct)
 
@@ -497,7 +497,7 @@ async def test_no_error_about_the_anchor_reaches_a_client(kafka: KafkaCluster) -
                 reached = attempt if code == 0 else reached
                 beat = await client.native("n", joined.member_epoch)
                 assert beat.error_code in (0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-                stored = (await direct.committed())[0]
+                stored = (await direct.fetch_offsets())[0]
                 assert stored >= reached
         assert codes <= {0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-        assert (await direct.committed())[0] == reached
+        assert (await direct.fetch_offsets())[0] == reached

@@ -87,12 +87,12 @@ async def outlive(cluster: KafkaCluster) -> None:
             held = await until_anchored(direct)
             assert held.members[0].member_id == before.members[0].member_id
             assert (await direct.join()).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-            assert (await control.committed())[0] == 7
+            assert (await control.fetch_offsets())[0] == 7
             with trio.fail_after(EXPIRY_LIMIT_S):
-                await until_answered(control.committed, lambda offsets: offsets[0] == -1)
+                await until_answered(control.fetch_offsets, lambda offsets: offsets[0] == -1)
             await trio.sleep(FURTHER_CHECKS_S)
-            assert (await direct.committed())[0] == 7
-            assert (await direct.committed(UNSUBSCRIBED))[0] == 8
+            assert (await direct.fetch_offsets())[0] == 7
+            assert (await direct.fetch_offsets(UNSUBSCRIBED))[0] == 8
         nursery.cancel_scope.cancel()
     assert codes <= {0, *LOADING}
 

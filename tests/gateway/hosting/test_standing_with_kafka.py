@@ -58,7 +58,7 @@ async def test_a_group_with_a_live_classic_member_is_forwarded(kafka: KafkaClust
         (behind,) = second
         assert (behind.error_code, behind.generation_id) == (0, first.generation_id)
         assert behind.leader == first.leader == first.member_id
-        described = await direct.described()
+        described = await direct.describe()
         assert {member.client_id for member in described.members} == {"beside", "behind"}
         of_native = await client.described_as_consumer_group()
         assert of_native.error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -142,7 +142,7 @@ async def test_a_group_is_hosted_once_the_direct_member_has_left(kafka: KafkaClu
         described = await client.described_as_consumer_group()
         types = {member.member_id: member.member_type for member in described.members}
         assert types == {hosted.member_id: MemberType.CLASSIC, "n": MemberType.CONSUMER}
-        upstream = await direct.described()
+        upstream = await direct.describe()
         assert log_of(upstream) is not None
         assert len(upstream.members) == 1
 
@@ -156,8 +156,8 @@ async def test_commits_without_a_member_take_no_group(kafka: KafkaCluster) -> No
         group_client(gateway.address, group) as client,
     ):
         assert await client.commit({0: 4, 2: 6}) == {0: 0, 2: 0}
-        assert await client.committed() == await direct.committed() == {0: 4, 1: -1, 2: 6}
-        described = await direct.described()
+        assert await client.fetch_offsets() == await direct.fetch_offsets() == {0: 4, 1: -1, 2: 6}
+        described = await direct.describe()
         assert (described.group_state, described.members) == ("Empty", ())
         assert not gateway.events
 
@@ -177,7 +177,7 @@ async def test_commits_to_a_forwarded_group_are_the_clusters(kafka: KafkaCluster
             {0: 5}, member_id=joined.member_id, epoch=joined.generation_id, version=8
         )
         assert stored == {0: 0}
-        assert await client.committed() == {0: 5, 1: -1, 2: -1}
+        assert await client.fetch_offsets() == {0: 5, 1: -1, 2: -1}
         assert not gateway.events
 
 
@@ -228,10 +228,10 @@ async def test_where_nothing_is_adopted_a_new_group_is_the_clusters(kafka: Kafka
         group_client(gateway.address, group, client_id="c") as client,
     ):
         joined = await client.enter()
-        assert [member.client_id for member in (await direct.described()).members] == ["c"]
+        assert [member.client_id for member in (await direct.describe()).members] == ["c"]
         await client.leave(joined.member_id)
         assert (await client.enter()).error_code == 0
-        assert [member.client_id for member in (await direct.described()).members] == ["c"]
+        assert [member.client_id for member in (await direct.describe()).members] == ["c"]
         assert [event.name for event in gateway.events] == ["member_left"]
 
 
@@ -249,8 +249,8 @@ async def test_commits_are_stored_in_the_cluster(kafka: KafkaCluster) -> None:
             {0: 11, 1: 12}, member_id=joined.member_id, epoch=generation, version=8
         )
         assert stored == {0: 0, 1: 0}
-        assert await direct.committed() == {0: 11, 1: 12, 2: -1}
-        assert await client.committed() == {0: 11, 1: 12, 2: -1}
+        assert await direct.fetch_offsets() == {0: 11, 1: 12, 2: -1}
+        assert await client.fetch_offsets() == {0: 11, 1: 12, 2: -1}
         await client.leave(joined.member_id)
         native = await client.native("n")
         stored = await client.commit({2: 13}, member_id="n", epoch=native.member_epoch)
@@ -258,8 +258,8 @@ async def test_commits_are_stored_in_the_cluster(kafka: KafkaCluster) -> None:
         assert await client.commit({2: 99}, member_id="stranger", epoch=1) == {
             2: ErrorCode.UNKNOWN_MEMBER_ID
         }
-        assert await direct.committed() == {0: 11, 1: 12, 2: 13}
-        upstream = await direct.described()
+        assert await direct.fetch_offsets() == {0: 11, 1: 12, 2: 13}
+        upstream = await direct.describe()
         assert (upstream.group_state, upstream.protocol_type) == ("Stable", "consumer")
         assert log_of(upstream) is not None
 
@@ -303,7 +303,7 @@ async def test_other_protocols_are_relayed(
     ):
         joined = await client.enter(protocol_type=protocol_type, protocol=protocol)
         assert (await client.beat(joined)).error_code == 0
-        described = await direct.described()
+        described = await direct.describe()
         assert (described.group_state, described.protocol_type) == ("Stable", protocol_type)
         assert [member.client_id for member in described.members] == ["worker"]
         stored = await client.commit(
@@ -316,7 +316,7 @@ async def test_other_protocols_are_relayed(
             assert refused.error_message
         left = await client.leave(joined.member_id)
         assert [member.error_code for member in left.members] == [0]
-        assert (await direct.described()).members == ()
+        assert (await direct.describe()).members == ()
         assert [event.name for event in gateway.events] == ["member_left"]
 
 
@@ -390,7 +390,7 @@ async def test_groups_that_match_a_pattern_are_relayed(kafka: KafkaCluster) -> N
         group_client(gateway.address, group, client_id="c") as client,
     ):
         joined = await client.enter()
-        assert [member.client_id for member in (await direct.described()).members] == ["c"]
+        assert [member.client_id for member in (await direct.describe()).members] == ["c"]
         await client.leave(joined.member_id)
         native = await client.native("n")
         if kafka.has_new_protocol:
@@ -467,8 +467,8 @@ async def test_hosted_groups_are_listed_with_the_clusters_own(kafka: KafkaCluste
             (ours, "Stable", "consumer"),
             (theirs, "Stable", "classic"),
         ]
-        refused = await client.deleted()
+        refused = await client.delete()
         assert refused == ErrorCode.NON_EMPTY_GROUP
         await client.native("n", -1)
-        assert await client.deleted() == 0
-        assert await client.committed() == {0: -1, 1: -1, 2: -1}
+        assert await client.delete() == 0
+        assert await client.fetch_offsets() == {0: -1, 1: -1, 2: -1}

@@ -99,7 +99,7 @@ def test_a_commit_that_the_engine_refuses_costs_nothing() -> None:
     on = HostedScene()
     call = on.commit("stranger", 3)
     assert getattr(outcomes(call)[0].decision, "error", None)
-    assert on.asked(JoinGroupRequest) == 0
+    assert on.count_requests(JoinGroupRequest) == 0
     assert on.sent == []
 
 
@@ -118,7 +118,7 @@ def test_a_consumer_that_assigns_itself_needs_no_anchor() -> None:
     on = HostedScene()
     call = on.commit()
     assert on.sent == [(tokens(call)[0], None)]
-    assert on.asked(JoinGroupRequest) == 0
+    assert on.count_requests(JoinGroupRequest) == 0
     assert on.group.engine.phase is LogPhase.UNLOADED
 
 
@@ -141,7 +141,7 @@ def test_a_commit_without_a_member_takes_the_place_of_an_anchor_left_behind() ->
     call = on.commit()
     assert outcomes(call)[0].refused is None
     assert on.sent == [(tokens(call)[0], ids_of(on))]
-    assert on.asked(JoinGroupRequest) == 2
+    assert on.count_requests(JoinGroupRequest) == 2
 
 
 def test_without_anchors_commits_name_no_member() -> None:
@@ -395,7 +395,7 @@ def test_a_commit_of_a_client_that_has_gone_ends_without_being_sent(on: HostedSc
     on.hold(Write, StoreCommits)
     on.native("m")
     call = member_commit(on)
-    on.gone(call)
+    on.disconnect(call)
     on.release(Write)
     assert on.waits(StoreCommits) == 0
     assert phases(call) == [CommitPhase.ENDED]
@@ -407,7 +407,7 @@ def test_a_sent_commit_of_a_client_that_has_gone_is_stray(on: HostedScene) -> No
     before = on.in_cluster.member_id
     on.hold(StoreCommits)
     call = member_commit(on)
-    on.gone(call)
+    on.disconnect(call)
     assert on.in_cluster.member_id != before
     assert phases(call) == [CommitPhase.ENDED]
     on.release(StoreCommits)
@@ -423,7 +423,7 @@ def test_a_commit_of_a_client_that_goes_while_it_waits_for_the_anchor_ends(
     on.coordinator_failure = "nobody answers"
     on.feed(commit_answer(on.take(StoreCommits), DISPLACED))
     assert phases(call) == [CommitPhase.ACCEPTED]
-    on.gone(call)
+    on.disconnect(call)
     assert phases(call) == [CommitPhase.ENDED]
     assert in_flight(on) == set()
 
@@ -435,7 +435,7 @@ def test_a_client_may_disconnect_before_its_commit_is_checked(kind: type[Any]) -
     on.hold(kind)
     call = on.commits(("", -1, None), knows_topics=kind is not LearnTopics)
     assert on.waits(kind) == 1
-    on.gone(call)
+    on.disconnect(call)
     on.release(kind)
     on.wait(0)
     assert on.sent == []
@@ -488,7 +488,7 @@ def test_unknown_topics_refuse_commits(on: HostedScene) -> None:
     assert [getattr(outcome.refused, "cause", None) for outcome in outcomes(call)] == [
         RefusalReason.TOPICS_UNKNOWN
     ] * 2
-    assert "topics_unknown" in on.logged()
+    assert "topics_unknown" in on.log_names()
 
 
 def test_no_commit_is_forgotten_after_a_bug(on: HostedScene) -> None:

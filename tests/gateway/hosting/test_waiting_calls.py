@@ -55,7 +55,7 @@ def test_waiting_joins_get_the_reason_without_addresses(on: HostedScene) -> None
     on.wait(JOIN_WAIT_MS)
     assert isinstance(call.answer, Refused)
     assert "no usable answer" in call.answer.reason
-    assert on.logged().count("anchor_lost") == 1
+    assert on.log_names().count("anchor_lost") == 1
     assert "10.0.0.7" not in call.answer.reason
 
 
@@ -66,15 +66,15 @@ def test_many_joins_wait_for_one_anchor_and_go_in_order(on: HostedScene) -> None
     calls = [on.native(member_id) for member_id in ids]
     on.release(AskCoordinator)
     assert {error_of(call) for call in calls} == {ErrorCode.NONE}
-    assert [fields["member_id"] for fields in on.told("member_joined")] == ids
-    assert on.asked(JoinGroupRequest) == 1
+    assert [fields["member_id"] for fields in on.events_named("member_joined")] == ids
+    assert on.count_requests(JoinGroupRequest) == 1
 
 
 def test_a_call_is_answered_once(on: HostedScene) -> None:
     """Its client may be gone by then."""
     on.hold(AskCoordinator)
     call = on.native("n")
-    on.gone(call)
+    on.disconnect(call)
     answer = call.answer
     on.release(AskCoordinator)
     on.wait(JOIN_WAIT_MS)
@@ -241,13 +241,13 @@ def test_a_join_that_fails_keeps_the_anchor_for_one_that_waits(on: HostedScene) 
     on.damage, on.coordinator.refuses_joins_with = None, 0
     on.wait(LAST_BACKOFF_MS)
     assert error_of(second) is ErrorCode.NONE
-    assert on.asked(LeaveGroupRequest) == 0
+    assert on.count_requests(LeaveGroupRequest) == 0
 
 
 def test_an_anchor_stays_for_a_client_that_comes_back_with_its_id(on: HostedScene) -> None:
     """MEMBER_ID_REQUIRED is no refusal for good."""
     assert error_of(on.join()) is ErrorCode.MEMBER_ID_REQUIRED
-    assert on.asked(LeaveGroupRequest) == 0
+    assert on.count_requests(LeaveGroupRequest) == 0
 
 
 def test_without_anchors_the_cluster_is_not_asked() -> None:

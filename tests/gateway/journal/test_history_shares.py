@@ -28,7 +28,7 @@ from gateway.journal.line_files import (
 )
 from gateway.journal.reading import read_lines
 from gateway.quotas.quota_key import QuotaKey
-from tests.support.folded_lines import folded
+from tests.support.folded_lines import fold_texts
 
 GREEDY, OTHER, THIRD = (QuotaKey(f"10.0.0.{number}") for number in range(3))
 LEFT = MemberLeft(member_id="m", cause=RemovalCause.LEFT)
@@ -218,7 +218,7 @@ def test_a_report_misses_nothing_while_both_kinds_of_files_are_kept(churn: Churn
         churn.leave("quiet", OTHER)
         churn.journal.emit(LEFT, "loop")
     paths = sorted(churn.folder.glob(PATTERN), reverse=True)
-    tables = folded(*(line for path in paths for line in path.read_text().splitlines()))
+    tables = fold_texts(*(line for path in paths for line in path.read_text().splitlines()))
     assert len(paths_of(churn.folder, SERIES[1])) > 1
     assert [row for row in tables.unread if row.kind != "no end"] == []
 

@@ -21,7 +21,7 @@ import trio
 
 from gateway.cluster.broker_connection import BrokerConnection
 from kafka_codecs.apis import ApiKey
-from tests.support.wire import Wire, framed
+from tests.support.wire import Wire, make_frame
 
 Address = tuple[str, int]
 
@@ -65,16 +65,16 @@ class FaultyProxy:
             (api_key,) = _API_KEY.unpack_from(frame)
             probability = self.cut_commits if api_key in COMMITS else self.cut_others
             if dice.random() >= probability:
-                await broker.send(framed(frame))
+                await broker.send(make_frame(frame))
                 continue
             fate = dice.choice(["dropped", "answer lost", "delivered late"])
             self.fates[f"{ApiKey(api_key).name} {fate}"] += 1
             if fate == "answer lost":
-                await broker.send(framed(frame))
+                await broker.send(make_frame(frame))
             await client.stream.aclose()
             if fate == "delivered late":
                 await trio.sleep(dice.uniform(0, self.late_by_max_s))
-                await broker.send(framed(frame))
+                await broker.send(make_frame(frame))
             await trio.sleep(0.5)  # a broker drops what it has not begun when its client hangs up
             return
 
@@ -83,7 +83,7 @@ class FaultyProxy:
             while True:
                 frame = await broker.frame()
                 await trio.sleep(dice.uniform(0, self.delay_max_s))
-                await client.send(framed(frame))
+                await client.send(make_frame(frame))
         except (EOFError, trio.BrokenResourceError, trio.ClosedResourceError):
             await client.stream.aclose()
 

@@ -100,11 +100,11 @@ async def test_an_empty_hosted_group_is_described_as_in_the_cluster() -> None:
     async with open_scene() as scene:
         joined = await scene.client.enter()
         await scene.client.leave(joined.member_id)
-        described = await scene.client.described(5)
+        described = await scene.client.describe(5)
         assert (described.group_state, described.members) == ("Empty", ())
         scene.broker.coordinator.group("g").remove_member()
         scene.broker.occupants = ("moved-on",)
-        described = await scene.client.described(5)
+        described = await scene.client.describe(5)
         assert [member.client_id for member in described.members] == ["moved-on"]
         assert described.group_state == "Stable"
 
@@ -118,7 +118,7 @@ async def test_a_group_with_only_a_predecessors_anchor_is_an_empty_consumer_grou
         await before.client.leave(joined.member_id)
     async with open_scene(state_log=log_without_group, broker=before.broker) as scene:
         assert scene.broker.coordinator.group("g").member_id
-        described = await scene.client.described(5)
+        described = await scene.client.describe(5)
         assert (described.group_state, described.members) == ("Empty", ())
         assert described.protocol_type == "consumer"
 
@@ -154,9 +154,9 @@ async def test_a_live_group_is_described_without_the_cluster() -> None:
     """The cluster would describe the anchor. It is asked only whether the client may see it."""
     async with open_scene() as scene:
         await scene.client.enter()
-        assert (await scene.client.described(5)).group_state == "Stable"
+        assert (await scene.client.describe(5)).group_state == "Stable"
         asked = len(scene.broker.seen)
-        assert (await scene.client.described(5)).group_state == "Stable"
+        assert (await scene.client.describe(5)).group_state == "Stable"
         assert ApiKey.DESCRIBE_GROUPS not in {h.api_key for h in scene.broker.seen[asked:]}
 
 
@@ -231,12 +231,12 @@ async def test_a_setting_makes_consumer_groups_look_dead_as_kafka_does() -> None
     """To DescribeGroups, and only there; from v6 on with an error."""
     async with open_scene(shows_members=False) as scene:
         await scene.client.enter()
-        assert (await scene.client.described(5)).group_state == "Stable"
+        assert (await scene.client.describe(5)).group_state == "Stable"
         await scene.client.native("n")
         for version in (0, 5):
-            shown = await scene.client.described(version)
+            shown = await scene.client.describe(version)
             assert (shown.group_state, shown.error_code, shown.members) == ("Dead", 0, ())
-        shown = await scene.client.described(6)
+        shown = await scene.client.describe(6)
         assert (shown.group_state, shown.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
         assert shown.error_message == "Group g is not a classic group."
         assert len((await scene.client.described_as_consumer_group()).members) == 2
@@ -249,8 +249,8 @@ async def test_an_unknown_group_is_described_as_dead_or_with_an_error() -> None:
     async with open_scene() as scene:
         await scene.client.enter()
         never = GroupClient(scene.client.connection, "never")
-        assert (await never.described(5)).error_code == 0
-        shown = await never.described(6)
+        assert (await never.describe(5)).error_code == 0
+        shown = await never.describe(6)
         assert (shown.group_state, shown.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
         assert shown.error_message == "Group never not found."
         shown_as_consumer = await never.described_as_consumer_group()
@@ -263,7 +263,7 @@ async def test_an_unknown_group_is_described_as_dead_or_with_an_error() -> None:
         assert (
             await nameless.described_as_consumer_group()
         ).error_code == ErrorCode.INVALID_GROUP_ID
-        assert (await nameless.described(6)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert (await nameless.describe(6)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 async def test_groups_are_listed_while_one_of_them_is_being_loaded(
@@ -370,9 +370,9 @@ async def test_an_empty_group_is_deleted_here_and_in_the_cluster() -> None:
             scene.broker.known_groups = known
             joined = await scene.client.enter()
             await scene.client.leave(joined.member_id)
-            assert (await scene.client.described(5)).group_state == "Empty"
+            assert (await scene.client.describe(5)).group_state == "Empty"
             assert await scene.delete_groups("g") == {"g": 0}
-            assert (await scene.client.described(5)).group_state == "Dead"
+            assert (await scene.client.describe(5)).group_state == "Dead"
         assert await scene.delete_groups("g") == {"g": ErrorCode.GROUP_ID_NOT_FOUND}
 
 
@@ -387,12 +387,12 @@ async def test_a_predecessors_anchor_is_hidden() -> None:
     assert broker.coordinator.group("g").member_id
     async with open_scene(broker=broker) as scene:
         assert await scene.list_groups() == {"g": ("Stable", "classic")}
-        described = await scene.client.described(5)
+        described = await scene.client.describe(5)
         assert (described.protocol_type, len(described.members)) == ("consumer", 1)
     async with open_scene(broker=broker, state_log=log) as scene:
         assert await scene.list_groups() == {"g": ("Empty", "classic")}
         assert await scene.list_groups(states_filter=("Stable",)) == {}
-        described = await scene.client.described(5)
+        described = await scene.client.describe(5)
         assert (described.group_state, described.members) == ("Empty", ())
         broker.known_groups = frozenset({"g"})
         assert await scene.delete_groups("g") == {"g": 0}

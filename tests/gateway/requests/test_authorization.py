@@ -206,7 +206,7 @@ async def test_groups_that_the_client_may_not_describe_are_withheld() -> None:
     async with offset_stage(broker) as stage:
         await stage.client.enter()
         broker.describe_code = READ_REFUSED
-        shown = await stage.client.described(5)
+        shown = await stage.client.describe(5)
         assert (shown.error_code, shown.members) == (READ_REFUSED, ())
         natives = await stage.client.described_as_consumer_group(0)
         assert (natives.error_code, natives.members) == (READ_REFUSED, ())

@@ -36,7 +36,7 @@ from tests.support.group_client import GroupClient, group_client
 from tests.support.offset_broker import PARTITIONS, OffsetBroker
 from tests.support.ports import HOST, free_port
 from tests.support.until import until_answered
-from tests.support.wire import Wire, connected, request_frame
+from tests.support.wire import Wire, open_wire, request_frame
 
 MEMBER = "n"
 
@@ -150,7 +150,7 @@ async def test_a_transaction_by_topic_id_is_retried() -> None:
 async def test_a_fetching_client_then_finds_its_coordinator() -> None:
     """The client fetches first on each new connection. librdkafka looks for the coordinator on any
     connection."""
-    async with away() as scene, connected(scene.gateway.address) as wire:
+    async with away() as scene, open_wire(scene.gateway.address) as wire:
         fetch = FetchRequest(max_wait_ms=0, min_bytes=0, topics=())
         find = FindCoordinatorRequest(key="g")
         await wire.send(

@@ -248,7 +248,7 @@ async def test_a_reset_in_flight_ends_before_a_member_starts_there() -> None:
             refused = await stage.client.commit({0: 60}, **member)
             assert refused == {0: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
             stage.broker.gate.set()
-        assert (await stage.client.committed(partitions=1)) == {0: 0}
+        assert (await stage.client.fetch_offsets(partitions=1)) == {0: 0}
         assert await stage.client.commit({0: 60}, **member) == {0: 0}
         assert stage.broker.offsets == {0: 60}
 
@@ -325,7 +325,7 @@ async def test_offsets_are_reset_under_a_predecessors_anchor() -> None:
     async with after_a_restart() as stage:
         left_behind = stage.broker.coordinator.group("g").member_id
         # Tools fetch the offsets first, so the gateway already knows the group's state.
-        await stage.client.committed()
+        await stage.client.fetch_offsets()
         assert await stage.client.commit({0: 2}, version=8) == {0: 0}
         (stored,) = stage.broker.commits
         assert isinstance(stored, OffsetCommitRequest)

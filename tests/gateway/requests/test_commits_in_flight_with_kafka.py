@@ -158,7 +158,9 @@ async def test_no_offset_goes_back_and_no_owner_starts_before_an_acknowledged_co
 
         async def watch() -> None:
             while not over.is_set():
-                for partition, offset in (await direct.committed(partitions=PARTITIONS)).items():
+                for partition, offset in (
+                    await direct.fetch_offsets(partitions=PARTITIONS)
+                ).items():
                     if offset < seen[partition]:
                         ledger.wrong.append(f"{partition} went back: {seen[partition]} {offset}")
                     seen[partition] = offset
@@ -177,7 +179,7 @@ async def test_no_offset_goes_back_and_no_owner_starts_before_an_acknowledged_co
                         SEED + number,
                     )
             over.set()
-        stored = await direct.committed(partitions=PARTITIONS)
+        stored = await direct.fetch_offsets(partitions=PARTITIONS)
     context = f"seed {SEED}: {ledger.commits} commits, {ledger.starts} starts, {proxy.fates}"
     print(context)
     promise(not ledger.wrong, f"{ledger.wrong}; {context}")

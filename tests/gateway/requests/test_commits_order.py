@@ -32,7 +32,7 @@ from tests.support.group_requests import join_request
 from tests.support.offset_broker import OffsetBroker
 from tests.support.offset_stage import offset_stage
 from tests.support.until import until, until_answered
-from tests.support.wire import Wire, connected, framed, request_frame
+from tests.support.wire import Wire, make_frame, open_wire, request_frame
 
 VERSION = 8
 HEARTBEAT_VERSION = 4
@@ -128,7 +128,7 @@ async def until_rebalancing(client: GroupClient, member: JoinGroupResponse) -> N
 @asynccontextmanager
 async def open_scene() -> AsyncIterator[Scene]:
     """A scene for the length of the block."""
-    async with offset_stage() as stage, connected(stage.gateway.address) as wire:
+    async with offset_stage() as stage, open_wire(stage.gateway.address) as wire:
         yield Scene(stage.broker, stage.client, wire, await stage.client.enter())
 
 
@@ -164,7 +164,7 @@ async def test_an_answer_to_a_commit_may_arrive_in_pieces() -> None:
     async def handler(wire: Wire, header: RequestHeader, body: bytes) -> None:
         key, version = header.api_key, header.api_version
         start = encode_response_header(key, version, header.correlation_id)
-        whole = framed(start + encode(commit_response(0), version))
+        whole = make_frame(start + encode(commit_response(0), version))
         for piece in (whole[:2], whole[2:9], whole[9:]):
             await wire.send(piece)
             await trio.testing.wait_all_tasks_blocked(0.001)
@@ -178,7 +178,7 @@ async def test_an_answer_to_a_commit_may_arrive_in_pieces() -> None:
 
 async def test_a_stopping_gateway_waits_for_a_commit_on_its_way() -> None:
     """The client gets the answer before the connection closes."""
-    async with offset_stage() as stage, connected(stage.gateway.address) as wire:
+    async with offset_stage() as stage, open_wire(stage.gateway.address) as wire:
         on = Scene(stage.broker, stage.client, wire, await stage.client.enter())
         await wire.send(on.commit(0))
         assert await on.codes(1) == [(0, 0)]
@@ -243,7 +243,7 @@ async def test_an_overtaken_commit_is_not_sent_again() -> None:
 async def test_an_outage_stores_no_commit_late() -> None:
     """No commit uses another connection while an earlier one may still arrive. Then the group
     continues."""
-    async with offset_stage() as stage, connected(stage.gateway.address) as wire:
+    async with offset_stage() as stage, open_wire(stage.gateway.address) as wire:
         on = Scene(stage.broker, stage.client, wire, await stage.client.enter())
         on.broker.loses_commits = True
         await on.wire.send(b"".join(map(on.commit, range(3))))
@@ -288,8 +288,8 @@ async def test_a_commit_behind_a_parked_join_closes_an_abandoned_connection() ->
     async with (
         offset_stage() as stage,
         stage.another_client() as other,
-        connected(stage.gateway.address) as old,
-        connected(stage.gateway.address) as new,
+        open_wire(stage.gateway.address) as old,
+        open_wire(stage.gateway.address) as new,
     ):
         alone = await stage.client.enter()
         async with trio.open_nursery() as nursery:

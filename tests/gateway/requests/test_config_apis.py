@@ -196,11 +196,11 @@ async def test_hosted_groups_alone_need_no_cluster() -> None:
             results = await client.describe((TOPIC, "t"), (GROUP, "g"), version=version)
             assert [result.error_code for result in results] == [ErrorCode.UNSUPPORTED_VERSION, 0]
             assert results[1].configs[0].value == "50000"
-        assert await client.listed() == (0, {(GROUP, "g")})
-        assert await client.listed(GROUP) == (0, {(GROUP, "g")})
-        assert await client.listed(GROUP, TOPIC) == (ErrorCode.UNSUPPORTED_VERSION, set())
+        assert await client.list_resources() == (0, {(GROUP, "g")})
+        assert await client.list_resources(GROUP) == (0, {(GROUP, "g")})
+        assert await client.list_resources(GROUP, TOPIC) == (ErrorCode.UNSUPPORTED_VERSION, set())
         assert await client.alter_group("g", (SESSION, DELETE, None)) == (0, None)
-        assert await client.listed(GROUP) == (0, set())
+        assert await client.list_resources(GROUP) == (0, set())
 
 
 async def test_the_first_version_says_which_values_are_defaults() -> None:
@@ -245,7 +245,7 @@ async def test_a_repeated_group_is_not_altered() -> None:
             ErrorCode.INVALID_REQUEST,
         ]
         assert altered[0].error_message == "Each resource must appear at most once."
-        assert await client.listed(GROUP) == (0, {(GROUP, "h")})
+        assert await client.list_resources(GROUP) == (0, {(GROUP, "h")})
 
 
 async def test_a_repeated_resource_is_described_once() -> None:

@@ -219,7 +219,9 @@ async def test_a_cluster_without_group_configs(kafka: KafkaCluster) -> None:
             assert values[SESSION] == ("50000", ConfigSource.DYNAMIC_GROUP)
             code, _reason = await ConfigClient(one).alter_group(theirs, (SESSION, SET, "50000"))
             assert (code == 0) is kafka.has_new_protocol
-            assert GROUP in {type_ for type_, _ in (await ConfigClient(one).listed(GROUP))[1]}
+            assert GROUP in {
+                type_ for type_, _ in (await ConfigClient(one).list_resources(GROUP))[1]
+            }
         async with await BrokerConnection.open(*kafka.addresses[0]) as direct:
             if kafka.has_new_protocol:
                 values = await ConfigClient(direct).values(group)
@@ -231,19 +233,21 @@ async def test_resources_with_configs_are_listed(kafka: KafkaCluster) -> None:
     group = fresh_group("listed")
     async with both(kafka) as (us, them):
         assert await us.alter_group(group, (SESSION, SET, "50000")) == (0, None)
-        code, resources = await us.listed(GROUP)
+        code, resources = await us.list_resources(GROUP)
         assert (code, (GROUP, group) in resources) == (0, True)
         if kafka.has_new_protocol:
-            _, clusters = await them.listed()
-            assert await us.listed() == (0, clusters | {(GROUP, group)})
-            assert await us.listed(TOPIC) == await them.listed(TOPIC)
-            assert await us.listed(UNKNOWN_TYPE) == (ErrorCode.UNSUPPORTED_VERSION, set())
+            _, clusters = await them.list_resources()
+            assert await us.list_resources() == (0, clusters | {(GROUP, group)})
+            assert await us.list_resources(TOPIC) == await them.list_resources(TOPIC)
+            assert await us.list_resources(UNKNOWN_TYPE) == (ErrorCode.UNSUPPORTED_VERSION, set())
         else:
-            _, groups = await us.listed(GROUP)
-            assert await us.listed() == (0, groups)
-            assert await us.listed(CLIENT_METRICS) == (0, set())
-            assert await us.listed(GROUP, TOPIC) == (ErrorCode.UNSUPPORTED_VERSION, set())
-        assert await us.listed(version=0) == await them.listed(version=0) == (0, set())
+            _, groups = await us.list_resources(GROUP)
+            assert await us.list_resources() == (0, groups)
+            assert await us.list_resources(CLIENT_METRICS) == (0, set())
+            assert await us.list_resources(GROUP, TOPIC) == (ErrorCode.UNSUPPORTED_VERSION, set())
+        assert (
+            await us.list_resources(version=0) == await them.list_resources(version=0) == (0, set())
+        )
 
 
 async def test_configs_contain_no_address_of_the_cluster(kafka: KafkaCluster) -> None:
@@ -303,5 +307,5 @@ async def test_configs_are_independent_of_the_group(kafka: KafkaCluster) -> None
                 )
                 assert (await client.native("n")).heartbeat_interval_ms == 7_000
                 await client.native("n", -1)
-                assert await client.deleted() == 0
+                assert await client.delete() == 0
                 assert (await configs.values(group))[HEARTBEAT] == ("7000", 8)

@@ -140,7 +140,7 @@ async def test_members_are_served_by_the_owner_of_their_group(tmp_path: Path) ->
                     {0: 5}, member_id=joined.member_id, epoch=joined.generation_id
                 )
                 assert codes == {0: ErrorCode.NONE}
-                assert (await client.committed())[0] == 5
+                assert (await client.fetch_offsets())[0] == 5
 
 
 async def test_a_member_elsewhere_is_sent_to_the_owner(tmp_path: Path) -> None:

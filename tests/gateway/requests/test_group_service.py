@@ -78,7 +78,7 @@ class Scene:
     async def stored_offsets(self, partitions: int = 3) -> dict[int, int]:
         """The group's offsets, fetched from the cluster itself."""
         async with await BrokerConnection.open(*self.upstream.bootstrap[0]) as connection:
-            return await GroupClient(connection, "g").committed(partitions=partitions)
+            return await GroupClient(connection, "g").fetch_offsets(partitions=partitions)
 
 
 @asynccontextmanager
@@ -181,7 +181,7 @@ async def test_an_empty_group_id_has_offsets_in_the_cluster() -> None:
     async with open_scene() as scene:
         client = GroupClient(scene.client.connection, "")
         assert await client.commit({0: 1}) == {0: 0}
-        assert (await client.committed())[0] == 1
+        assert (await client.fetch_offsets())[0] == 1
 
 
 # -- members of the new protocol -----------------------------------------------------------------
@@ -354,14 +354,14 @@ async def test_every_kind_of_group_is_described_to_old_tools() -> None:
     """Kafka shows a consumer group as Dead, but the gateway shows its members (deviation D44)."""
     async with open_scene() as scene:
         client = scene.client
-        unknown = await client.described(version=0)
+        unknown = await client.describe(version=0)
         assert (unknown.group_state, unknown.error_code) == ("Dead", 0)
-        unknown = await client.described(version=6)
+        unknown = await client.describe(version=6)
         assert (unknown.group_state, unknown.error_code) == ("Dead", ErrorCode.GROUP_ID_NOT_FOUND)
         assert unknown.error_message
         joined = await client.enter(owned={"numbers": [0, 1, 2]})
         for version in (0, 3, 6):
-            classic = await client.described(version)
+            classic = await client.describe(version)
             assert (classic.group_state, classic.protocol_data) == ("Stable", "range")
             (member,) = classic.members
             assert (member.member_id, member.client_host) == (joined.member_id, "/127.0.0.1")
@@ -369,7 +369,7 @@ async def test_every_kind_of_group_is_described_to_old_tools() -> None:
             assert given.partitions == (0, 1, 2)
         await client.native("n")
         for version in (0, 3, 6):
-            mixed = await client.described(version)
+            mixed = await client.describe(version)
             assert (mixed.protocol_type, mixed.error_code) == ("consumer", 0)
             assert {m.member_id for m in mixed.members} == {joined.member_id, "n"}
             held = {
@@ -381,7 +381,7 @@ async def test_every_kind_of_group_is_described_to_old_tools() -> None:
             assert held == {0, 1, 2}
         await client.native("n", -1)
         await client.leave(joined.member_id, version=4)
-        empty = await client.described(version=6)
+        empty = await client.describe(version=6)
         assert (empty.group_state, empty.members, empty.error_code) == ("Empty", (), 0)
 
 
@@ -625,7 +625,7 @@ async def test_members_get_no_answers_while_another_gateway_may_own_the_log() ->
                 # The engine's refusals may be wrong as well, for known and unknown groups.
                 assert (await stranger.beat(joined)).error_code == ErrorCode.NOT_COORDINATOR
                 assert (
-                    await client.described()
+                    await client.describe()
                 ).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
                 refused = await client.commit({0: 7}, member_id="else", epoch=1)
                 assert refused == {0: ErrorCode.NOT_COORDINATOR}

@@ -21,7 +21,7 @@ from tests.support.group_client import find_coordinator, fresh_group
 from tests.support.group_requests import join_request, sync_request
 from tests.support.group_script import subscription
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster
-from tests.support.wire import Wire, connected, request_frame
+from tests.support.wire import Wire, open_wire, request_frame
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -46,7 +46,7 @@ async def answers(address: tuple[str, int], group: str) -> Mapping[str, str]:
     """What a member of the group is answered, without what the address and chance decide."""
     broker = await find_coordinator(address, group.replace(PLACEHOLDER, REPLACED))
     seen: dict[str, Any] = {}
-    async with connected((broker.host, broker.port)) as wire:
+    async with open_wire((broker.host, broker.port)) as wire:
         coordinator = await ask(wire, FindCoordinatorRequest(key=group), 2)
         assert (coordinator.host, coordinator.port) == (broker.host, broker.port)
         topics = (MetadataRequestTopic(name=f"topic-{PLACEHOLDER}"),)

@@ -22,7 +22,7 @@ from tests.support.applications import (
     apis_in,
     check_alike,
     filled_topic,
-    printed,
+    printed_lines,
     streams_class_path,
 )
 from tests.support.configs import ConfigClient
@@ -48,7 +48,7 @@ STREAMS_APIS = {ApiKey.STREAMS_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_DESCRIBE}
 
 def reading(program: str, class_path: str, topic: str, *options: str) -> Application:
     """A Java program that reads the topic, as an application."""
-    return lambda servers, name: printed(
+    return lambda servers, name: printed_lines(
         program, class_path, servers, topic, name, RECORDS, *options
     )
 

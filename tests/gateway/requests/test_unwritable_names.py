@@ -21,7 +21,7 @@ from tests.support.codecs import sample
 from tests.support.commits import commit_of
 from tests.support.gateway import whole_gateway
 from tests.support.mock_cluster import running_mock_cluster
-from tests.support.wire import connected, request_frame
+from tests.support.wire import open_wire, request_frame
 
 BY_UNKNOWN_MEMBERS = {ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT}
 PLACEHOLDER = "~" * UNWRITABLE_FROM_BYTES
@@ -74,7 +74,7 @@ async def test_requests_with_and_without_such_names_share_a_connection() -> None
         async with (
             running_mock_cluster(1) as upstream,
             whole_gateway(upstream.bootstrap, forward_patterns=("*",)) as gateway,
-            connected(gateway.address) as wire,
+            open_wire(gateway.address) as wire,
         ):
             await upstream.create_topic("numbers", 1)
             with capture_logs() as lines:

@@ -25,7 +25,7 @@ from tests.support.gateway import whole_gateway
 from tests.support.group_client import find_coordinator, fresh_group
 from tests.support.group_requests import join_request
 from tests.support.kafka_broker import FETCH_TIMEOUT_S, TOPIC, KafkaCluster
-from tests.support.wire import Wire, connected, request_frame
+from tests.support.wire import Wire, open_wire, request_frame
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(FETCH_TIMEOUT_S)]
 
@@ -119,11 +119,11 @@ async def test_unwritable_names_get_the_brokers_answers(
     patterns = ("*",) if is_forwarded else ()
     async with whole_gateway(kafka.addresses, forward_patterns=patterns) as gateway:
         here = await find_coordinator(gateway.address, group)
-        async with connected((here.host, here.port)) as wire:
+        async with open_wire((here.host, here.port)) as wire:
             for name, message, version in requests(group):
                 answer = await ask(wire, message, version)
                 assert answer is not None, name
-                async with connected((broker.host, broker.port)) as at_broker:
+                async with open_wire((broker.host, broker.port)) as at_broker:
                     expected = await ask(at_broker, message, version)
                 code = getattr(expected, "error_code", ErrorCode.UNKNOWN_SERVER_ERROR)
                 if code in INCOMPARABLE:

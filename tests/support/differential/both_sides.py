@@ -26,7 +26,7 @@ from tests.support.commits import commit_of
 from tests.support.differential.deviations import (
     Deviation,
     Unlike,
-    explained,
+    find_deviation,
     first_error,
     is_shown_on,
 )
@@ -257,7 +257,7 @@ class BothSides:
     def _find_explanation(self, asked: Asked, kafka: Plain, gateway: Plain) -> Deviation | None:
         if not self.may_deviate:
             return None
-        deviation = self.excuse or explained(asked.what, asked.api, kafka, gateway)
+        deviation = self.excuse or find_deviation(asked.what, asked.api, kafka, gateway)
         is_shown = deviation is not None and is_shown_on(self._release, deviation)
         return deviation if is_shown else None
 
@@ -297,7 +297,7 @@ class BothSides:
                 **{"timeout_ms": 60_000, **fields},
             )
 
-        what = f"JoinGroup v{version}" + _said(
+        what = f"JoinGroup v{version}" + _format_arguments(
             member_id=member_id, instance=instance, topics=topics, owned=owned
         )
         return await self.ask(
@@ -331,7 +331,7 @@ class BothSides:
                 protocol=protocol if by_version else None,
             )
 
-        what = f"SyncGroup v{version}" + _said(
+        what = f"SyncGroup v{version}" + _format_arguments(
             assign=assign, member_id=member_id, generation=generation, instance=instance
         )
         return await self.ask(who, what, make, version=version, may_wait=True, **how)
@@ -355,7 +355,7 @@ class BothSides:
                 group_instance_id=instance,
             )
 
-        what = f"Heartbeat v{version}" + _said(
+        what = f"Heartbeat v{version}" + _format_arguments(
             member_id=member_id, generation=generation, instance=instance
         )
         return await self.ask(who, what, make, version=version, **how)
@@ -427,7 +427,7 @@ class BothSides:
                 else by_topic_id({side.topic_id(name): numbers for name, numbers in held.items()}),
             )
 
-        what = f"ConsumerGroupHeartbeat v{version}" + _said(
+        what = f"ConsumerGroupHeartbeat v{version}" + _format_arguments(
             epoch=epoch,
             member_id=member_id,
             topics=topics,
@@ -473,7 +473,7 @@ class BothSides:
                 metadata=metadata,
             )
 
-        what = f"OffsetCommit v{version} {offsets}" + _said(
+        what = f"OffsetCommit v{version} {offsets}" + _format_arguments(
             member_id=member_id, epoch=epoch, instance=instance
         )
         return await self.ask(who, what, make, version=version, **how)
@@ -506,7 +506,7 @@ class BothSides:
             )
             return OffsetFetchRequest(groups=(group,), require_stable=require_stable)
 
-        what = f"OffsetFetch v{version} {of}" + _said(member_id=member_id, epoch=epoch)
+        what = f"OffsetFetch v{version} {of}" + _format_arguments(member_id=member_id, epoch=epoch)
         return await self.ask(who, what, make, version=version, **how)
 
     async def delete_offsets(self, of: Owned, **how: Any) -> Plain:
@@ -555,7 +555,7 @@ class BothSides:
         def make(side: Side) -> Struct:
             return ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
 
-        what = f"ListGroups v{version}" + _said(states=states, types=types)
+        what = f"ListGroups v{version}" + _format_arguments(states=states, types=types)
         return await self.ask("admin", what, make, version=version, **how)
 
     # -- situations ------------------------------------------------------------------------------
@@ -627,7 +627,7 @@ def _short(plain: Plain) -> Plain:
             return plain
 
 
-def _said(**given: Any) -> str:
+def _format_arguments(**given: Any) -> str:
     return "".join(
         f" {name}={'told' if value is TOLD else value!r}"
         for name, value in given.items()

@@ -111,18 +111,18 @@ class Unlike:
         return cls(deviation=Deviation.EPOCHS_GO_ON, kafka={field: kafka}, gateway={field: gateway})
 
     @classmethod
-    def emptied(cls, *, group_epoch: int, assignment_epoch: int) -> "Unlike":
+    def empty_group(cls, *, group_epoch: int, assignment_epoch: int) -> "Unlike":
         """The description of a consumer group whose members have left. Kafka's assignment epoch
         follows the group epoch."""
 
-        def described(epoch: int) -> Mapping[str, Any]:
+        def description_with(epoch: int) -> Mapping[str, Any]:
             epochs = {"group_epoch": group_epoch, "assignment_epoch": epoch}
             return {"groups": ({**_EMPTY_GROUP, **epochs},)}
 
         return cls(
             deviation=Deviation.EMPTIED,
-            kafka=described(group_epoch),
-            gateway=described(assignment_epoch),
+            kafka=description_with(group_epoch),
+            gateway=description_with(assignment_epoch),
         )
 
     @classmethod
@@ -170,7 +170,7 @@ def _deletions(codes: Mapping[str, Mapping[int, int]]) -> Mapping[str, Any]:
     }
 
 
-def explained(what: str, api: str, kafka: Any, gateway: Any) -> Deviation | None:
+def find_deviation(what: str, api: str, kafka: Any, gateway: Any) -> Deviation | None:
     """The deviation that explains a difference in a random script, or None. The script ends there,
     because the two groups differ from then on."""
     match api, (first_error(kafka), first_error(gateway)):

@@ -12,8 +12,8 @@ from gateway.pipeline.fold.lines import Line, parse
 from gateway.pipeline.fold.order import Hosting, OutOfOrderError, key_of, relation
 from tests.gateway.pipeline.stories import play_story
 from tests.support.event_writer import GROUP, lines_of
-from tests.support.folded_lines import joined
-from tests.support.simulated_events import simulated
+from tests.support.folded_lines import join_rows
+from tests.support.simulated_events import simulate_events
 from tests.support.simulated_lines import write
 
 
@@ -104,22 +104,22 @@ def test_a_stream_gives_the_rows_of_a_whole_history(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lines are released once no later one can come before them."""
-    texts = lines_of({GROUP: partial(write, simulated(seed))})
+    texts = lines_of({GROUP: partial(write, simulate_events(seed))})
     lines = sorted(
         (line for line in parse_all(texts) if line.group_id), key=lambda line: line.at_ms
     )
-    whole = joined(fold_in_memory(GROUP, lines))
+    whole = join_rows(fold_in_memory(GROUP, lines))
     monkeypatch.setattr(folding, "BUFFERED_MS", 5_000)
     monkeypatch.setattr(order, "REPORT_DELAY_MS_MAX", 5_000)
     fold = LogFold(GROUP)
     fold.take(lines)
-    assert joined(fold.finish()) == whole
-    assert joined(fold_name(GROUP, lines)) == whole
+    assert join_rows(fold.finish()) == whole
+    assert join_rows(fold_name(GROUP, lines)) == whole
 
 
 def test_a_fold_can_be_put_aside_between_any_two_lines() -> None:
     """What it says in between is as if nothing followed."""
-    texts = lines_of({GROUP: partial(write, simulated(3))})
+    texts = lines_of({GROUP: partial(write, simulate_events(3))})
     lines = sorted(
         (line for line in parse_all(texts) if line.group_id), key=lambda line: line.at_ms
     )
@@ -127,7 +127,7 @@ def test_a_fold_can_be_put_aside_between_any_two_lines() -> None:
     for number in range(0, len(lines), 7):
         fold.take(lines[number : number + 7])
         packed = pickle.dumps(fold)
-        assert joined(fold.finish()) == joined(fold_in_memory(GROUP, lines[: number + 7]))
+        assert join_rows(fold.finish()) == join_rows(fold_in_memory(GROUP, lines[: number + 7]))
         fold = pickle.loads(packed)
 
 
@@ -135,7 +135,7 @@ def test_lines_whose_times_do_not_order_them_are_all_folded_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A clock was set back by an hour."""
-    texts = lines_of({GROUP: partial(write, simulated(0))})
+    texts = lines_of({GROUP: partial(write, simulate_events(0))})
     lines = [line for line in parse_all(texts) if line.group_id]
     for line in lines[len(lines) // 2 :]:
         line.at_ms -= 3_600_000
@@ -145,4 +145,4 @@ def test_lines_whose_times_do_not_order_them_are_all_folded_at_a_time(
         LogFold(GROUP).take(by_time)
     rng = random.Random(0)
     shuffled = rng.sample(lines, len(lines))
-    assert joined(fold_name(GROUP, by_time)) == joined(fold_in_memory(GROUP, shuffled))
+    assert join_rows(fold_name(GROUP, by_time)) == join_rows(fold_in_memory(GROUP, shuffled))

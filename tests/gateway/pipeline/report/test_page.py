@@ -15,7 +15,7 @@ from tests.gateway.pipeline.fold.test_stories import FOLDER
 from tests.gateway.pipeline.report.html_pages import Page
 from tests.gateway.pipeline.stories import play_story
 from tests.support.event_writer import START_MS
-from tests.support.folded_lines import folded, summary_of
+from tests.support.folded_lines import fold_texts, summary_of
 
 HOSTILE = '"><script>alert(1)</script>\u202e</title></style>\x00&amp;'
 """Hostile text for a group id, client id or reason."""
@@ -43,7 +43,7 @@ def report(name: str = "orders", reason: str = "too old") -> Report:
         quoted = [str(part.encode("unicode_escape"), "ascii") for part in (name, reason)]
         quoted = [part.replace('"', '\\"').replace("\\x", "\\u00") for part in quoted]
         lines.append(line.replace("orders", quoted[0]).replace("REASON", quoted[1]))
-    summary, tables = summary_of(*lines, "garbage", top=5), folded(*lines)
+    summary, tables = summary_of(*lines, "garbage", top=5), fold_texts(*lines)
     step = StepRow(
         cluster_id="c",
         group_id=name,

@@ -21,7 +21,7 @@ from gateway.pipeline.fold.rows import ALL_ROWS, columns
 from tests.gateway.pipeline.planted_faults import FAULTY, plant
 from tests.gateway.pipeline.stories import play_story
 from tests.support.event_writer import START_MS, EventWriter
-from tests.support.folded_lines import folded
+from tests.support.folded_lines import fold_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +81,7 @@ def test_a_small_report_needs_no_spark(tmp_path: Path) -> None:
     events, output = tmp_path / "events", tmp_path / "report"
     events.write_text("\n".join([*play_story(FAULTY).lines, ""]))
     assert dispatch.run(["report", f"{events}", f"--output={output}"]) == 0
-    tables = folded(*play_story(FAULTY).lines)
+    tables = fold_texts(*play_story(FAULTY).lines)
     for name in ALL_ROWS:
         table = pyarrow.dataset.dataset(f"{output}/tables/{name}", partitioning="hive")
         assert table.count_rows() == (len(getattr(tables, name)) if name != "runs" else 1), name

@@ -20,7 +20,7 @@ from gateway.pipeline.following import Following
 from gateway.pipeline.sources import Sources
 from tests.support.event_writer import EventWriter
 from tests.support.followed_tables import differences
-from tests.support.simulated_events import simulated
+from tests.support.simulated_events import simulate_events
 from tests.support.stored_tables import table
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def pieces() -> list[bytes]:
 def history(seed: int, group_id: str) -> list[str]:
     """The lines of a simulated group."""
     writer = EventWriter(process_id=f"of {group_id}", group_id=group_id)
-    for step in simulated(seed)[:STEPS]:
+    for step in simulate_events(seed)[:STEPS]:
         (writer.emit if step.is_durable else writer.beside)(step.at_ms / 1000, *step.events)
     return writer.lines
 

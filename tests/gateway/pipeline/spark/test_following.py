@@ -38,7 +38,7 @@ from gateway.pipeline.tables import FOLDED_TABLES, SCHEMAS, arrow_table, read_ro
 from tests.e2e.follow_loop import history
 from tests.gateway.pipeline.fold.test_stories import FOLDER as STORIES
 from tests.gateway.pipeline.stories import START_MS, Story, play_story, sections, stories
-from tests.support.folded_lines import folded, sources, summary_of
+from tests.support.folded_lines import fold_texts, sources, summary_of
 
 VERSION = version("groupferry")
 KEY = ItemKey(GATEWAY, "g", 1, "p")
@@ -61,7 +61,7 @@ def test_a_group_begins_with_its_last_state_before() -> None:
         left = following.since({key: items}, START_MS + at_s * 1000)
         assert [text for _at_ms, text, *_place in left[key]] == texts[first:], at_s
     assert following.since({key: items}, START_MS) == {key: items}
-    assert [row.kind for row in folded(*texts[4:]).unread] == ["no end"]
+    assert [row.kind for row in fold_texts(*texts[4:]).unread] == ["no end"]
 
 
 EQUAL_TIMES = """0 host 5
@@ -85,7 +85,7 @@ def test_a_group_begins_behind_lines_of_the_same_time() -> None:
     items = items_of(texts)
     ((key, left),) = following.since(items, START_MS + 101_000).items()
     assert sorted(text for _at_ms, text, *_place in left) == sorted(texts[6:-1])
-    assert [row.kind for row in folded(*texts[6:-1]).unread] == ["no end"]
+    assert [row.kind for row in fold_texts(*texts[6:-1]).unread] == ["no end"]
     assert left == following.since({key: left}, START_MS + 101_000)[key]
 
 
@@ -172,7 +172,7 @@ def test_two_rounds_have_the_verdict_of_one_fold(path: Path, tmp_path: Path) -> 
 
 def differences(output: Path, *lines: str) -> list[str]:
     """The tables that are not those of one fold. A line has another place there."""
-    expected, names = folded(*lines), []
+    expected, names = fold_texts(*lines), []
     for name in FOLDED_TABLES:
         columns = [it for it in SCHEMAS[name].names if it not in ("file", "place")]
         stored = dataset(output / "tables" / name, partitioning="hive", format="parquet")

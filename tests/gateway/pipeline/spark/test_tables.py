@@ -11,7 +11,7 @@ from gateway.pipeline.folder import Folder
 from gateway.pipeline.tables import SCHEMAS, FilesMaker, arrow_table, read_rows, write_files
 from tests.gateway.pipeline.planted_faults import FAULTY
 from tests.gateway.pipeline.stories import play_story
-from tests.support.folded_lines import folded
+from tests.support.folded_lines import fold_texts
 
 
 def test_the_rows_of_every_table_can_be_stored() -> None:
@@ -25,7 +25,7 @@ def test_the_rows_of_every_table_can_be_stored() -> None:
 
 
 def test_rows_become_columns() -> None:
-    made = folded(*play_story(FAULTY).lines)
+    made = fold_texts(*play_story(FAULTY).lines)
     for name in ALL_ROWS:
         assert arrow_table(name, getattr(made, name)).num_rows == len(getattr(made, name)), name
         assert arrow_table(name, []).schema == SCHEMAS[name]
@@ -37,7 +37,7 @@ def test_rows_that_are_read_are_those_that_were_written(
     """This holds also if they are in several files, each of a few rows."""
     monkeypatch.setattr(tables, "WAITING_MAX", 3)
     monkeypatch.setattr(tables, "FILE_BYTES_MAX", 200)
-    made, output = folded(*play_story(FAULTY).lines), Folder(f"{tmp_path}")
+    made, output = fold_texts(*play_story(FAULTY).lines), Folder(f"{tmp_path}")
     group_ids = [group.group_id for group in made.groups]
     maker = FilesMaker("rows")
     write_files(output, [*maker.take(made), *maker.finish()])
