@@ -71,9 +71,10 @@ GROUP_OF_LAST = "classic"
 """A group of the process of a fleet that is started last, as the other group of the guard is."""
 EVENTS = 2_000
 SETTLE_S = 0.01
-"""Until the gateway has done what follows its last answer."""
+"""The time until the gateway has done what follows its last answer."""
 DELAY_MS = 5
-"""Until the broker answers: so the gateway finds one thing to do at a time, on any machine."""
+"""The delay of the broker's answers. The gateway then has one thing to do at a time, on any
+machine."""
 FLAGS = (
     "--group-initial-rebalance-delay-ms=300",
     f"--group-consumer-session-timeout-ms={LONG_MS}",

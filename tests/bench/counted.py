@@ -33,7 +33,7 @@ class Counts(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in NAMES]
 
     def as_dict(self) -> dict[str, int]:
-        """By name."""
+        """The counts by name."""
         return {name: getattr(self, name) for name in NAMES}
 
 

@@ -22,7 +22,7 @@ from tests.support.wire import Wire
 
 
 async def fetch(wire: Wire, header: RequestHeader, body: bytes) -> None:
-    """Without an error, then as many bytes as the request's version asks for."""
+    """An answer without an error, followed by as many bytes as the request's version asks for."""
     await answer_bytes(wire, header, bytes(FETCHED[header.api_version] - 9))
 
 

@@ -18,7 +18,7 @@ def test_a_path_that_was_never_counted_is_not_dearer() -> None:
 
 
 def test_a_process_of_a_fleet_costs_a_tenth_more_at_most() -> None:
-    """Than a single gateway, whatever was committed for it."""
+    """The limit is relative to a single gateway, whatever was committed for it."""
     of_fleet = IN_FLEET[HEARTBEAT]
     committed = {of_fleet.name: {"lines": 120.0}}
     single = {HEARTBEAT: {"lines": 100.0}}

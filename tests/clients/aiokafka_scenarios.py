@@ -129,7 +129,7 @@ class Stage:
 
 
 async def read(consumer: AIOKafkaConsumer, count: int) -> list[int]:
-    """So many values, in their order."""
+    """This many values, in order."""
     return sorted([int((await consumer.getone()).value) for _ in range(count)])
 
 

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 TEXT = b"compressible text " * 5_000
 LONG_TEXT = b"compressible text " * 110_000
-"""More than a broker takes uncompressed."""
+"""A text that is longer than a broker takes uncompressed."""
 
 
 def main(bootstrap: str, prefix: str, *codecs: str) -> None:

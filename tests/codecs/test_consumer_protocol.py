@@ -125,7 +125,7 @@ def test_malformed_bytes_are_a_wire_error(wire: str) -> None:
 
 
 def test_a_negative_version_cannot_be_written() -> None:
-    """Neither way."""
+    """Neither a subscription nor an assignment can have one."""
     with pytest.raises(WireError):
         encode_subscription(Subscription(topics=()), -1)
     with pytest.raises(WireError):

@@ -98,7 +98,7 @@ def test_tagged_fields_are_read_straight() -> None:
 
 @pytest.mark.parametrize("version", [0, 4])
 def test_a_string_that_is_too_long_is_left_to_the_construct(version: int) -> None:
-    """Which says so."""
+    """The construct raises the error."""
     size = STRING_SIZE_MAX + 1
     head = b"\x80\x00" if version == 0 else b"\x81\x80\x02"
     wire = head + bytes(size) + bytes(20)

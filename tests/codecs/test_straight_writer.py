@@ -52,7 +52,7 @@ def test_what_is_written_straight_is_what_the_construct_writes(
 def test_a_field_that_the_version_lacks_is_left_to_the_construct(
     message_type: type[Struct], version: int
 ) -> None:
-    """Which refuses any value but the default, or ignores the field."""
+    """The construct refuses any value but the default, or ignores the field."""
     kind: Any = message_type
     for other in message_type.SCHEMA.versions:
         full = sample(message_type, other)

@@ -23,7 +23,7 @@ MESSAGES = [
     if message is not None
 ]
 TEXT = "naïve"
-"""In every text of a sample."""
+"""The value of every text of a sample."""
 GROWN = UnwritableText(b"\xff" * UNWRITABLE_FROM_BYTES)
 
 
@@ -59,7 +59,7 @@ def test_a_text_is_found_wherever_it_is() -> None:
 
 
 def test_texts_that_are_only_passed_on_do_not_count() -> None:
-    """Such as the reason of a leave."""
+    """One example is the reason of a leave."""
     identity = MemberIdentity(member_id="m", reason="r" * UNWRITABLE_FROM_BYTES)
     leave = LeaveGroupRequest(group_id="g", members=(identity,))
     wire = encode(leave, 5).replace(b"r" * UNWRITABLE_FROM_BYTES, GROWN.octets)

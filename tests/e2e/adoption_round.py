@@ -26,8 +26,8 @@ OUTSIDER = "outsider"
 START_S = 1.5
 """When the first adoption begins."""
 JOINS_S = 0.8
-"""At most so long before it an outsider starts. It takes half of that until it joins, so it comes
-before, during or after."""
+"""An outsider starts at most this long before the adoption. It takes half of that to join, so it
+comes before, during or after."""
 ADOPTION_S = 0.2
 """Somewhat longer than an adoption takes."""
 RESUME_S = 2.5
@@ -36,7 +36,7 @@ KILLS_MAX = 3
 HANG_S = 3.0
 STAYS_S = 3.0
 SHORT_SESSIONS = "--session-timeout-ms=6000"
-"""For consumers that are killed."""
+"""The flag of consumers that are killed."""
 Fault = Literal["none", "kill", "hang", "broker", "consumer"]
 """At a random moment nothing happens, or the gateway is killed, perhaps again while it continues,
 or all brokers hang for a while, or one broker is killed, or one consumer of each group."""

@@ -63,7 +63,7 @@ class Machine:
 
 @contextmanager
 def open_network(machines: int) -> Iterator[Sequence[Machine]]:
-    """So many machines, for the length of the block. The process has to be in a network namespace
+    """This many machines, for the length of the block. The process has to be in a network namespace
     of its own, whose loopback is up."""
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
     _ip(f"addr add {CLUSTER}/32 dev lo")

@@ -39,7 +39,7 @@ GROUPS = 40
 STEPS = 120
 FILES = 3
 LINES_MAX = 60
-"""In one look at the files."""
+"""The limit of lines that appear between two looks at the files."""
 BETWEEN_S_MAX = 2.0
 LIVES_S = 4.0, 45.0
 """How long a process lives."""

@@ -290,7 +290,7 @@ async def test_a_fleet_whose_state_topic_is_deleted_ends(
 
 
 @pytest.mark.parametrize("kafka", [LAST_CLASSIC], indirect=True)
-async def test_a_process_that_cannot_use_the_state_topic_ends_no_fleet(
+async def test_a_process_that_cannot_use_the_state_topic_does_not_end_the_fleet(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     """A setting of the topic was changed. The other process continues, and that one as soon as the
@@ -318,7 +318,7 @@ async def test_a_process_that_cannot_use_the_state_topic_ends_no_fleet(
 
 
 @pytest.mark.parametrize("kafka", [LAST_CLASSIC], indirect=True)
-async def test_several_processes_go_on_with_the_topic_of_one_and_one_with_theirs(
+async def test_several_processes_continue_with_the_topic_of_one_and_one_with_theirs(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     """Members keep their places, whether the processes have the same folder or none."""

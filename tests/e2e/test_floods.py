@@ -111,8 +111,8 @@ async def test_a_coordinator_that_loads_is_one_condition(tmp_path: Path) -> None
 
 
 async def test_a_restart_repeats_no_events(tmp_path: Path) -> None:
-    """Neither after an end nor after a SIGKILL: the files have them all. Each start states
-    the groups with members that it hosts."""
+    """This holds after an ordinary end and after a SIGKILL: the files have them all. Each start
+    states the groups with members that it hosts."""
     async with trio.open_nursery() as nursery:
         bootstrap = await nursery.start(partial(mock_cluster.run, topic=TOPIC, partitions=4))
         with trio.fail_after(LIMIT_S):

@@ -60,7 +60,7 @@ async def come_and_go(group: GroupStage, one: Client, other: Client, *flags: str
     assert "beside-1" in reasons[0]
 
 
-async def test_classic_consumers_behind_and_beside_the_gateway_share_a_group(
+async def test_classic_consumers_behind_and_bypassing_the_gateway_share_a_group(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     """The cluster coordinates all of them."""
@@ -77,7 +77,7 @@ async def test_classic_consumers_behind_and_beside_the_gateway_share_a_group(
 
 
 @with_new_protocol()
-async def test_native_consumers_behind_and_beside_the_gateway_share_a_group(
+async def test_native_consumers_behind_and_bypassing_the_gateway_share_a_group(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     """On a cluster with the new protocol, native heartbeats pass too."""

@@ -50,7 +50,7 @@ async def test_the_start_names_missing_permissions(
 async def test_a_gateway_that_may_not_be_in_its_fleet_ends_in_one_line(
     secure_kafka: SecureKafka, tmp_path: Path
 ) -> None:
-    """With the permission that its user lacks."""
+    """The line names the permission that its user lacks."""
     flags = access_flags(secure_kafka, tmp_path)
     host, port = secure_kafka.sasl_ssl
     bootstrap = f"{HOST}:{free_port()}"

@@ -101,7 +101,7 @@ async def test_partitions_move_when_their_consumer_polls_too_late(
     filled: int,
     flags: tuple[str, ...],
 ) -> None:
-    """Within the time that it takes at a broker: the poll interval and one heartbeat."""
+    """They move within the time that it takes at a broker: the poll interval and one heartbeat."""
     topic = fresh_group("stuck")
     await kafka.make_topic(topic)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})

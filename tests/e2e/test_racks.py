@@ -16,7 +16,7 @@ from tests.support.matrix import NATIVE
 from tests.support.releases import NEWEST
 
 RACKS = {1: "east", 2: "west"}
-"""By node id. Each partition has one replica."""
+"""The racks by node id. Each partition has one replica."""
 JAVA = Client(library="java", protocol="consumer")
 
 

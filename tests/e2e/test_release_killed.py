@@ -50,14 +50,14 @@ async def try_to_release(folder: Path, group: GroupStage) -> None:
 
 
 @on_release("3.9")
-async def test_a_gateway_that_is_killed_in_a_release_goes_on_with_it(
+async def test_a_gateway_that_is_killed_in_a_release_continues_with_it(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     await kill(kafka, STOPS, (CLIENT, CLIENT), tmp_path)
 
 
 @with_new_protocol()
-async def test_a_gateway_that_is_killed_in_the_release_of_a_mixed_group_goes_on_with_it(
+async def test_a_gateway_that_is_killed_in_the_release_of_a_mixed_group_continues_with_it(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
     """Its anchor leaves without opening. The native members come last, and still are the first in

@@ -98,7 +98,7 @@ group_consumer_min_session_timeout_ms = 6000
     ],
     indirect=["kafka"],
 )
-async def test_a_command_that_is_killed_goes_on_when_it_is_repeated(
+async def test_a_command_that_is_killed_continues_when_it_is_repeated(
     kafka: KafkaCluster, clients: Sequence[Client], tmp_path: Path
 ) -> None:
     """This holds at each step, with one group for each and one kill for all of them."""

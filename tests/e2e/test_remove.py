@@ -77,7 +77,7 @@ async def remove_gateway(folder: Path) -> None:
 
 
 @in_turn("led_by,rebalances_max", ("a", 0), ("b", 2))
-async def test_clients_go_on_at_the_cluster(
+async def test_clients_continue_at_the_cluster(
     kafka: KafkaCluster, led_by: str, rebalances_max: int, tmp_path: Path
 ) -> None:
     """The newest Java and the newest librdkafka. They stay the same members, but a Java leader of a

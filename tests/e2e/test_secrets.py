@@ -169,8 +169,8 @@ async def test_no_secret_is_left_behind(
     tmp_path: Path,
     authentication: Callable[[Path], AbstractContextManager[Scene]],
 ) -> None:
-    """In the log with all its levels, the state folder, the topics of the gateway, and what
-    `groupferry state` prints."""
+    """No secret is in the log with all its levels, the state folder, the topics of the gateway, or
+    the output of `groupferry state`."""
     own, transactional = ResourceType.TOPIC, ResourceType.TRANSACTIONAL_ID
     rules = [
         Rule("gateway", own, STATE, AclOperation.ALL),

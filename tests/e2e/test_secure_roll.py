@@ -122,8 +122,8 @@ def settings_with_tokens(secure: SecureKafka, url: str) -> Mapping[str, Mapping[
 async def test_clients_roll_with_tls_scram_and_acls(
     secure_kafka: SecureKafka, tmp_path: Path, pair: Pair
 ) -> None:
-    """To the new protocol and back, with a new certificate in between. No record is lost, and no
-    partition has two owners."""
+    """They roll to the new protocol and back, with a new certificate in between. No record is lost,
+    and no partition has two owners."""
     await roll(secure_kafka, tmp_path, pair, settings_of(secure_kafka))
 
 

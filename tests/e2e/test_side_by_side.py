@@ -60,7 +60,8 @@ def test_the_slowest_files_have_clusters_of_their_own() -> None:
 
 
 def test_each_slow_test_is_left_to_one_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each case of it, and no other test. If all releases are played, none is."""
+    """This holds for each case of it, and for no other test. If all releases are played, none is
+    left out."""
     cases = [f"tests/e2e/test_a.py::test_{number}" for number in range(20)]
     slow = {case: {f"{case}[kafka-{release}]" for release in ("3.9", "4.4")} for case in cases}
     quick = {"tests/gateway/test_a.py::test_one[3.9]", "tests/gateway/test_a.py::test_one[4.4]"}

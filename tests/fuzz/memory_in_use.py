@@ -27,9 +27,9 @@ class MemoryInUse(NamedTuple):
 
     resident_kib: int
     malloc_kib: int
-    """In blocks of the C library that are in use."""
+    """The size of the C library's blocks in use."""
     blocks: int
-    """In use, of Python's own allocator. Each has 512 bytes at most."""
+    """The blocks in use of Python's own allocator. Each has at most 512 bytes."""
 
     def __str__(self) -> str:
         return (
@@ -50,7 +50,7 @@ class _MallocInfo(ctypes.Structure):
 
 
 PROGRAM = "from tests.fuzz import memory_in_use; memory_in_use.tell_on_signal()"
-"""To put before the program of a gateway."""
+"""Code to put before the program of a gateway."""
 
 
 def tell_on_signal() -> None:

@@ -30,7 +30,7 @@ TABLES: Mapping[str, Mapping[str, object]] = {
     "gateway.requests.coordinators": {"REMEMBERED_MAX": 300},
     "gateway.observers.offset_reporter": {"PARTITIONS_MAX": 1_000},
 }
-"""By module. All are read when they are needed, not when the module is loaded."""
+"""The limits by module. All are read when they are needed, not when the module is loaded."""
 DECODED_MAX = 200
 """Replaces `gateway.data_path.client_frames.HEARTBEATS_MAX`, which a cache has read when it was
 made. With that many entries the cache would grow for the first 430,000 frames."""

@@ -212,7 +212,7 @@ def test_the_attacked_gateway_has_small_tables() -> None:
 
 
 def test_every_version_of_every_api_is_played() -> None:
-    """At least one request each."""
+    """Each has at least one request."""
     versions = {
         (key, version)
         for key, entry in API_TABLE.items()

@@ -66,7 +66,7 @@ async def test_stopping_answers_parked_requests_and_ends() -> None:
 
 
 @pytest.mark.parametrize("end", ["cancelled", "deadline", "failure"])
-async def test_only_a_failure_beside_it_is_no_normal_end(end: str) -> None:
+async def test_only_a_failure_of_another_task_is_not_a_normal_end(end: str) -> None:
     """The demo cancels its gateway. If a time limit within it passes just then, Trio names that as
     the cause. Another task that fails, such as that of a state log which another gateway takes,
     cancels it too."""

@@ -166,7 +166,7 @@ def test_people_read_events_as_sentences_with_their_names() -> None:
     assert "cause=" not in line
 
 
-def test_a_count_of_repeated_events_is_told_without_their_lists() -> None:
+def test_a_count_of_repeated_events_is_reported_without_their_lists() -> None:
     """The sum of a minute has no lists, so it cannot become a sentence."""
     stream = io.StringIO()
     logs.configure("console", stream=stream)

@@ -273,7 +273,7 @@ async def test_a_bearer_token_is_relayed_and_renewed(secure_kafka: SecureKafka) 
         assert await wire.at_end()
 
 
-async def test_a_member_goes_on_with_token_after_token(secure_kafka: SecureKafka) -> None:
+async def test_a_member_continues_with_token_after_token(secure_kafka: SecureKafka) -> None:
     """The client authenticates again before each token ends (KIP-368), and stays in its group.
 
     With tokens as short as these, librdkafka also begins exchanges that the broker refuses, with or

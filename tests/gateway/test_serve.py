@@ -128,7 +128,7 @@ async def test_a_start_waits_once_for_an_address_that_hangs(
     assert reasons == [f"{deaf} did not answer in 2 s"]
 
 
-async def test_a_broker_that_does_not_tell_permissions_ends_no_start(
+async def test_a_gateway_starts_although_a_broker_hides_permissions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker does not delay the start for longer than CHECK_TIMEOUT_S either."""
@@ -150,8 +150,8 @@ async def test_a_broker_that_does_not_tell_permissions_ends_no_start(
 async def test_a_state_folder_serves_the_cluster_that_it_first_met(
     tmp_path: Path, state: str
 ) -> None:
-    """Another one is refused before anything of it is used: nothing is asked of it but who it is.
-    An id is remembered once the folder has met one."""
+    """Another one is refused before it is used: the gateway asks it only for its id. An id is
+    remembered once the folder has met one."""
     async with running_fake_broker(OffsetBroker(cluster_id=None)) as nameless:
         await start_and_stop(tmp_path, nameless.address, state=state)
     async with running_fake_broker(OffsetBroker(cluster_id="here")) as broker:
@@ -169,7 +169,7 @@ async def test_a_state_folder_serves_the_cluster_that_it_first_met(
 
 
 async def test_a_state_folder_of_0_2_0_takes_the_cluster_that_it_meets(tmp_path: Path) -> None:
-    """Its groups are there."""
+    """The cluster has its groups."""
     shutil.copy(GOLDEN / "state_v1.sqlite", tmp_path / "state.sqlite")
     async with running_fake_broker(OffsetBroker(cluster_id="here")) as broker:
         await start_and_stop(tmp_path, broker.address)

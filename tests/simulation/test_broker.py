@@ -39,7 +39,7 @@ def test_no_commit_is_taken_between_join_and_sync(profile: BrokerProfile) -> Non
     assert stage.commit(2, **ids) == 0
 
 
-def test_a_look_tells_who_is_in_the_group() -> None:
+def test_a_look_shows_who_is_in_the_group() -> None:
     stage = BrokerStage(KAFKA_4_3)
     assert stage.broker.look(GROUP) == NoMembers()
     leader, _generation = stage.enter()

@@ -38,7 +38,7 @@ def test_a_commit_without_a_member_needs_an_empty_group() -> None:
     assert not coordinator_with().code_of_commit(GROUP, None)
 
 
-def test_a_look_tells_an_anchor_from_a_consumer() -> None:
+def test_a_look_distinguishes_an_anchor_from_a_consumer() -> None:
     """An anchor that has not synced yet does not show its state log."""
     assert coordinator_with().look(GROUP) == NoMembers()
     direct = coordinator_with(

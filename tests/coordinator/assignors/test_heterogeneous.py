@@ -102,7 +102,8 @@ def test_each_partition_goes_to_the_least_loaded_subscriber(
 
 
 def test_the_passes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A chain of members that must each pass a partition on. Cut off, the target is still valid."""
+    """A chain of members that must each pass a partition on. If the passes are cut off, the target
+    is still valid."""
     names = [f"t{n}" for n in range(6)]
     members = {f"m{n}": subscribed_to(*pair) for n, pair in enumerate(pairwise(names))}
     counts = {topic_id(name): 2 for name in names}

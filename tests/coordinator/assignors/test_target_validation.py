@@ -39,7 +39,7 @@ def test_the_old_target_and_a_move_are_right() -> None:
 
 
 def test_each_flaw_is_named() -> None:
-    """For the people who wrote the assignor."""
+    """The names are for the authors of the assignor."""
     assert flaw(m2=partitions({"foo": (0,)})) == ("the partition foo-0 went to both 'm1' and 'm2'")
     assert flaw(m1=partitions({"foo": (0, 1)})) == "the partition bar-0 was assigned to no member"
     assert flaw(m2=partitions({"bar": (0,)})) == "'m2' does not subscribe to the topic bar"

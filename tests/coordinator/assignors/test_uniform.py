@@ -49,7 +49,7 @@ def test_everything_goes_to_one_subscriber(case: Case) -> None:
 
 @given(cases(is_homogeneous=True))
 def test_the_loads_are_within_one(case: Case) -> None:
-    """For all members, over all topics together."""
+    """This holds for all members, over all topics together."""
     lowest, *_, highest = [*loads(case.assigned_by(assign_uniformly))] * 2
     assert highest - lowest <= 1
 
@@ -114,8 +114,8 @@ def test_the_larger_load_stays_with_members_that_hold_more(case: Case) -> None:
 
 @given(cases(is_homogeneous=True), st.randoms(use_true_random=False))
 def test_a_balanced_target_stays(case: Case, dice: Random) -> None:
-    """Neither the distribution of the partitions matters, nor which members have the larger
-    load."""
+    """The distribution of the partitions does not matter, and neither does which members have the
+    larger load."""
     deck, hands = sorted(case.subscribed_partitions), sorted(case.members)
     dice.shuffle(deck)
     dice.shuffle(hands)

@@ -46,7 +46,7 @@ def others_hear_nothing(group: GroupScript, *others: str) -> None:
 
 
 def test_a_classic_replacement_gets_what_its_predecessor_was_assigned(group: GroupScript) -> None:
-    """In the same generation. The member that left is none any more."""
+    """It joins in the same generation. The client that left is no longer a member."""
     group.leave("b")
     assert group.beat("b", 3).error == ErrorCode.UNKNOWN_MEMBER_ID
     others_hear_nothing(group, "a", "c")

@@ -64,7 +64,7 @@ def rejoins(group: GroupScript) -> None:
 
 
 def test_one_member_alone_rejoins_and_gets_what_was_left(make_group: MakeGroup) -> None:
-    """In the same generation, and not before the grace is over."""
+    """It rejoins in the same generation, once the grace is over."""
     group = start_group(make_group)
     group.leave("c")
     group.wait(LONG_MS - 1)

@@ -110,7 +110,7 @@ def test_a_client_that_has_gone_owns_nothing_that_it_had_to_revoke(make_group: M
 def test_a_static_member_that_may_be_there_keeps_its_instance_id(
     make_group: MakeGroup, config: GroupConfig, disconnected: tuple[str, ...]
 ) -> None:
-    """So does every one by default, whatever its connections."""
+    """By default every static member keeps it, whatever its connections."""
     group = make_group(config=config)
     group.given_consumer_group(given_native("n1", instance_id="i1"), given_native("n2"))
     reply = group.native("n3", instance_id="i1", disconnected=disconnected)
@@ -130,7 +130,8 @@ def test_a_commit_of_a_client_that_has_gone_delays_its_replacement_s_fetch(
 
 
 def test_a_member_that_left_temporarily_cannot_use_its_former_epoch(group: GroupScript) -> None:
-    """Not even with the partitions that it was assigned: no answer contains the epoch -2."""
+    """This holds even if it states the partitions that it was assigned: no answer contains the
+    epoch -2."""
     group.given_consumer_group(given_native("n1", assigned={"foo": (0,)}, instance_id="i1"))
     group.native("n1", -2, instance_id="i1")
     late = group.native("n1", 10, owned={"foo": (0,)}, instance_id="i1")

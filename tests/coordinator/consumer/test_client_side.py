@@ -146,7 +146,7 @@ def test_metadata_for_a_stranger_and_a_flaw_of_the_message_are_invalid(group: Gr
 
 
 def test_the_metadata_for_a_member_has_a_limit(group: GroupScript) -> None:
-    """So has what it says itself."""
+    """The metadata that a member sends has a limit, too."""
     epoch = group.prepare("n1", 1).group_epoch
     metadata = AssignmentMetadata(version=1, metadata=bytes(MEMBER_BYTES_MAX + 1))
     assert group.install("n1", 1, epoch, ALL, metadata={"n1": metadata}).error == -1
@@ -167,8 +167,8 @@ def test_a_paused_group_installs_nothing(group: GroupScript) -> None:
 
 
 def test_new_metadata_for_the_same_partitions_reaches_the_member(group: GroupScript) -> None:
-    """Until the member states the new epoch, because an answer may be lost. A server-side target
-    has none."""
+    """Answers repeat it until the member states the new epoch, because an answer may be lost. A
+    server-side target has none."""
     epoch = group.prepare("n1", 1).group_epoch
     group.install("n1", 1, epoch, ALL)
     group.native("n1", 1)

@@ -53,7 +53,7 @@ def failure(group: GroupScript) -> ComputationFailed:
     return computation
 
 
-def test_a_group_goes_on_while_its_target_is_computed(settled_group: GroupScript) -> None:
+def test_a_group_continues_while_its_target_is_computed(settled_group: GroupScript) -> None:
     """Members keep what they have, and heartbeats are answered at once."""
     reply = settled_group.native("n2")
     assert (reply.error, reply.member_epoch, reply.assignment) == (0, 10, frozenset())
@@ -200,7 +200,7 @@ def test_a_wrong_target_changes_nothing(
 
 
 def test_a_failed_computation_is_repeated_later(settled_group: GroupScript) -> None:
-    """Not at each heartbeat, and also if the group changes meanwhile."""
+    """It is not repeated at each heartbeat, and a change of the group does not prevent it."""
     settled_group.native("n2")
     settled_group.finish_computation(reason="x" * 10_000)
     assert failure(settled_group).reason == "x" * REASON_CHARS_MAX

@@ -93,8 +93,8 @@ def test_a_member_that_stays_away_costs_one_grace(group: GroupScript) -> None:
 
 
 def test_a_last_native_member_that_stays_away_downgrades_the_group(make_group: MakeGroup) -> None:
-    """With the rebalance that follows any fence (rule 6.4): all have to rejoin, so the grace is
-    longer."""
+    """The downgrade begins the rebalance that follows any fence (rule 6.4): all have to rejoin, so
+    the grace is longer."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(
         given_native("n1", assigned=FOO_0), given_classic("c1", assigned=FOO_1)
@@ -138,7 +138,8 @@ def test_a_crash_leaves_no_slot(group: GroupScript) -> None:
 
 @pytest.mark.parametrize("epoch", [-1, -2])
 def test_a_static_member_has_its_slot_by_its_instance_id(make_group: MakeGroup, epoch: int) -> None:
-    """With -2 as in Kafka. With -1 it leaves for good: a dynamic member is no replacement."""
+    """It leaves with epoch -2, as in Kafka. With -1 it leaves for good: a dynamic member is no
+    replacement."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(
         given_native("n1", instance_id="i1", assigned=FOO_0), given_native("n2", assigned=FOO_1)

@@ -61,7 +61,7 @@ def test_a_group_with_too_many_lists_of_assignors_uses_a_server_side_one(
 
 
 def test_the_only_member_that_can_compute_is_chosen_again(make_group: MakeGroup) -> None:
-    """Even if one that failed before it can no longer compute."""
+    """This holds even if one that failed before it can no longer compute."""
     group = make_group(config=CLIENT_SIDE)
     for member_id in ("n1", "n2"):
         group.native(member_id, client_assignors=[weighted_assignor()], rebalance_timeout_ms=5_000)
@@ -100,10 +100,10 @@ def test_client_side_assignors_are_ignored_unless_they_are_switched_on(group: Gr
     assert group.consumer.members["n1"].client_assignors == ()
 
 
-def test_a_group_goes_on_with_a_server_side_assignor_when_they_are_switched_off(
+def test_a_group_continues_with_a_server_side_assignor_when_they_are_switched_off(
     make_group: MakeGroup,
 ) -> None:
-    """By a restart with other settings. What its members said is stored."""
+    """A restart with other settings switches them off. What its members said is stored."""
     group = make_group(config=CLIENT_SIDE)
     group.native("n1", client_assignors=[weighted_assignor()])
     group.config = replace(CLIENT_SIDE, client_side_assignors=False)

@@ -98,7 +98,7 @@ def test_a_quick_roll_waits_for_each_replacement(make_group: MakeGroup) -> None:
 
 
 def test_a_classic_replacement_gets_the_partitions_back(make_group: MakeGroup) -> None:
-    """At the first heartbeat after the temporary owner has revoked them."""
+    """It gets them at the first heartbeat after the temporary owner has revoked them."""
     group = start_reassigned(make_group)
     joined = group.join(group.take_id())
     assert group.sync_assignment(joined.member_id, 12) == {}

@@ -136,7 +136,7 @@ def given_member_at_older_epoch(make_group: MakeGroup) -> GroupScript:
     return group
 
 
-def test_a_member_with_an_older_epoch_goes_on_with_it_after_a_quiet_downgrade(
+def test_a_member_with_an_older_epoch_continues_with_it_after_a_quiet_downgrade(
     make_group: MakeGroup,
 ) -> None:
     """The member has its target, so it need not rejoin (DEV D79). Once it has, it has the
@@ -179,7 +179,7 @@ def test_a_restart_knows_that_a_member_has_the_generation(make_group: MakeGroup)
     assert group.beat("c1", 10).error == ErrorCode.NONE
 
 
-def test_a_member_that_has_left_lags_no_more(make_group: MakeGroup) -> None:
+def test_a_member_that_has_left_no_longer_lags(make_group: MakeGroup) -> None:
     """The log and the group agree about that."""
     group = given_member_at_older_epoch(make_group)
     group.join(instance_id="i1")

@@ -66,7 +66,7 @@ def test_an_assignor_needs_the_support_of_all_and_a_native_member_that_can_run_i
 
 
 def test_most_first_preferences_among_the_candidates_count() -> None:
-    """By name in a tie."""
+    """A tie is decided by name."""
     a, b, c = (offer(0, 1, name=name) for name in "abc")
     assert select_assignor({b + a: 1, a + b: 1}) == "a"
     assert select_assignor({b + a: 2, a + b: 1}) == "b"
@@ -97,5 +97,5 @@ def test_who_can_run_an_assignor_handles_every_version_in_use() -> None:
 def test_versions_overlap_with_those_of_some_member(
     own: AssignorOffers, others: list[AssignorOffers], *, expected: bool
 ) -> None:
-    """For some assignor that both support, if there is any."""
+    """They overlap for at least one assignor that both support, if there is any."""
     assert overlap(own, others) is expected

@@ -140,7 +140,7 @@ def test_a_classic_group_rebalances_immediately_outside_a_roll(make_group: MakeG
     ],
 )
 @pytest.mark.parametrize("is_mixed", [True, False])
-def test_no_slot_is_kept_for_a_client_that_says_that_its_process_goes_on(
+def test_no_slot_is_kept_for_a_client_that_says_that_its_process_continues(
     make_group: MakeGroup, is_mixed: bool, reason: str | None, is_kept: bool
 ) -> None:
     """A stuck consumer comes back when it likes, and its partitions need not wait for it."""

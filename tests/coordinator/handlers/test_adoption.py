@@ -47,7 +47,7 @@ def test_an_id_that_was_never_used_is_forgotten(group: GroupScript) -> None:
     group.check_replay()
 
 
-def test_the_members_go_on_with_their_generation_leader_and_assignments(
+def test_the_members_continue_with_their_generation_leader_and_assignments(
     group: GroupScript,
 ) -> None:
     adopt(group)

@@ -53,7 +53,7 @@ def by_setting() -> GroupScript:
 
 
 def test_an_unknown_group_becomes_an_empty_one(group: GroupScript) -> None:
-    """So that the mark survives a restart, and everything that deletes a group deletes it."""
+    """The mark then survives a restart, and everything that deletes a group deletes it."""
     assert claim(group) == ClaimReply()
     assert is_kept(group)
     assert group.view().state == "Empty"
@@ -92,7 +92,8 @@ def test_a_group_that_a_setting_began_is_not_adopted(by_setting: GroupScript) ->
 def test_a_setting_is_noted_with_the_first_record_of_a_classic_group(
     by_setting: GroupScript,
 ) -> None:
-    """In the batch of its first record, so that no restart finds it adopted."""
+    """The setting is in the batch of the first record, so that no restart finds the group
+    adopted."""
     by_setting.take_id()
     assert by_setting.last_step.durable[-1] == ServedBySetting(is_so=True)
     assert not is_kept(by_setting)
@@ -139,7 +140,9 @@ def test_a_group_that_is_being_adopted_is_not_claimed(group: GroupScript) -> Non
     assert claim(group).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def test_a_log_tells_it_without_loading_the_group(by_setting: GroupScript) -> None:
+def test_a_log_shows_that_a_setting_serves_a_group_without_loading_it(
+    by_setting: GroupScript,
+) -> None:
     by_setting.native("n")
     records = by_setting.last_step.durable
     assert has_group(records)

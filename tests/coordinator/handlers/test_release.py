@@ -200,7 +200,8 @@ def test_a_released_group_is_quiet_and_its_log_knows(group: GroupScript) -> None
 
 
 def test_an_adoption_ends_the_release(group: GroupScript) -> None:
-    """In its last batch: an adoption that is undone leaves the group released."""
+    """The last batch of the adoption ends it: an adoption that is undone leaves the group
+    released."""
     group.feed(ReleaseBegan())
     group.feed(ReleaseMoved(release=ReleaseState()))
     group.feed(AdoptionMoved(adoption=AdoptionState(group=GROUP, lock_generation=43)))

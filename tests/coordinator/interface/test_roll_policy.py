@@ -46,8 +46,9 @@ def test_a_mixed_group_on_hold_keeps_its_number_of_native_members(group: GroupSc
     assert group.native("n4").error is CODE
 
 
-def test_whoever_is_native_comes_back_to_a_group_on_hold(group: GroupScript) -> None:
-    """By member id after it was fenced, or by instance id. A classic member's id does not help."""
+def test_a_native_member_comes_back_to_a_group_on_hold(group: GroupScript) -> None:
+    """The member is known by its id after it was fenced, or by its instance id. A classic member's
+    id does not help."""
     group.given_consumer_group(
         given_classic("c1", assigned=FOO_0, instance_id="c"),
         given_native("n1"),
@@ -169,7 +170,7 @@ def test_a_paused_group_keeps_its_target(group: GroupScript) -> None:
     assert group.granted_partitions("n1") == {"foo": (0, 1, 2)}
 
 
-def test_a_paused_group_of_classic_members_goes_on_after_the_pause(make_group: MakeGroup) -> None:
+def test_a_paused_group_of_classic_members_continues_after_the_pause(make_group: MakeGroup) -> None:
     """No native heartbeat computes its target; the timer does, once it may."""
     group = make_group(config=GroupConfig(classic_max_size=1))
     group.given_consumer_group(
@@ -187,7 +188,7 @@ def test_a_paused_group_of_classic_members_goes_on_after_the_pause(make_group: M
 
 
 def test_an_announced_roll_is_kept_until_its_end(group: GroupScript) -> None:
-    """Through restarts and changes of the policy. No client sees it or deletes it."""
+    """Restarts and changes of the policy do not end it. No client sees it or deletes it."""
     group.native("n1")
     group.announce_roll(announces=True)
     since_ms = group.engine._config.rolled_since_ms

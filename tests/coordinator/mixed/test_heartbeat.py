@@ -52,7 +52,7 @@ def test_classic_members_alone_notice_that_a_topic_grew(make_group: MakeGroup) -
     assert group.sync_assignment("c1", 11) == {"foo": (0, 1, 2, 3)}
 
 
-def test_beside_native_members_a_classic_heartbeat_checks_no_topic(group: GroupScript) -> None:
+def test_among_native_members_a_classic_heartbeat_does_not_check_topics(group: GroupScript) -> None:
     """The next native heartbeat does, as in Kafka."""
     group.given_consumer_group(given_classic("c1", assigned=FOO_0), given_native("n1"))
     group.topics = make_topics(2, foo=4)

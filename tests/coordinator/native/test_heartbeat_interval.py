@@ -37,7 +37,7 @@ def test_members_of_a_settled_group_have_the_usual_interval(make_group: MakeGrou
 def test_all_members_have_the_short_interval_until_the_group_has_settled(
     make_group: MakeGroup,
 ) -> None:
-    """Even those that have nothing to do yet: they hear of the next change sooner."""
+    """This includes members that have nothing to do yet: they learn of the next change sooner."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(given_native("n1", assigned=FOO), given_native("n2"))
     group.native("n1", 10, owned=FOO)

@@ -430,7 +430,7 @@ def test_89_user_data_of_classic_members_becomes_metadata_of_version_minus_1(
         ((), 69),
     ],
 )
-def test_90_a_classic_group_with_a_custom_assignor_needs_a_joiner_that_goes_on_with_it(
+def test_90_a_classic_group_with_a_custom_assignor_needs_a_joiner_that_continues_with_it(
     classic: GroupScript, assignors: tuple[ClientAssignor, ...], error: int
 ) -> None:
     """Refused as ever otherwise. A SyncGroup after the conversion still has the user data."""

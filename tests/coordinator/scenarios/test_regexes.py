@@ -132,7 +132,9 @@ def test_two_members_share_a_regex_and_one_leaves(make_group: MakeGroup) -> None
     assert group.granted_partitions("n2") == {"foo": (0, 1)}
 
 
-def test_a_classic_member_beside_regexes_learns_of_a_new_topic(make_group: MakeGroup) -> None:
+def test_a_classic_member_learns_of_a_topic_that_another_members_regex_matches(
+    make_group: MakeGroup,
+) -> None:
     """The result of a resolution has the effect of any bump: the others rejoin only after a new
     target."""
     group = make_group(topics=make_topics(foo=1))

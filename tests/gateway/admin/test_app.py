@@ -81,7 +81,7 @@ async def test_a_gateway_says_whether_it_is_ready() -> None:
     assert (unready.status, unready.json["reasons"]) == (503, ["the gateway is shutting down"])
 
 
-async def test_a_command_is_carried_out_and_told() -> None:
+async def test_a_command_is_carried_out_and_reported() -> None:
     """The handlers of the control socket carry it out."""
     async with admin_stage() as stage:
         await stage.groups.native("n")
@@ -178,7 +178,7 @@ async def follow(stage: AdminStage, query: str = "") -> Reader:
     return Reader(stream)
 
 
-async def test_a_stream_tells_events_as_they_happen() -> None:
+async def test_a_stream_sends_events_as_they_happen() -> None:
     """A stream has the events of all groups, or of one."""
     async with admin_stage() as stage:
         reader = await follow(stage, f"?group_id={GROUP}")
@@ -189,7 +189,7 @@ async def test_a_stream_tells_events_as_they_happen() -> None:
     assert json.loads(event["data"])["group_id"] == GROUP
 
 
-async def test_a_stream_goes_on_where_it_was() -> None:
+async def test_a_stream_continues_where_it_was() -> None:
     """The id of its last event is enough."""
     async with admin_stage() as stage:
         await stage.groups.native("n")

@@ -12,7 +12,7 @@ class _Nothing:
 
 
 def test_every_address_is_described() -> None:
-    """Except for the page itself."""
+    """The page itself is the exception."""
     guard = admin_app(ApiContext(board=_Nothing(), handlers=_Nothing(), measure=_Nothing()))  # type: ignore[arg-type]
     routes = {route.path for route in guard._app.routes}  # type: ignore[attr-defined]
     described = {
@@ -23,6 +23,6 @@ def test_every_address_is_described() -> None:
 
 
 def test_every_order_is_described() -> None:
-    """By its name."""
+    """Each order is described by its name."""
     assert set(ORDERS.values()) == set(get_args(Order))
     assert {f"/api/commands/{name}" for name in ORDERS} <= description()["paths"].keys()

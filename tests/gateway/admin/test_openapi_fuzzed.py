@@ -32,7 +32,7 @@ LEFT_OUT = ("/api/events", "/api/openapi.json")
 
 
 def _install(folder: Path) -> None:
-    """With all that it needs, apart from what the gateway uses."""
+    """Install it with its dependencies, apart from those that the gateway has."""
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--prefer-binary")
     run([*pip, f"--target={folder}", PACKAGE])
 

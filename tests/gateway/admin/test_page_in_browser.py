@@ -48,8 +48,8 @@ async def open_group(page: Page) -> None:
 
 
 async def test_a_group_is_found_opened_and_followed(tmp_path: Path) -> None:
-    """By click and by key; what happens shows without a reload, and nothing is loaded from
-    elsewhere."""
+    """This works by click and by key; what happens shows without a reload, and nothing is loaded
+    from elsewhere."""
     async with watched_page(tmp_path) as (stage, page):
         await page.press("/")
         assert await page.run("document.activeElement.id") == "find"
@@ -71,7 +71,7 @@ async def test_a_group_is_found_opened_and_followed(tmp_path: Path) -> None:
 
 
 async def test_the_list_names_the_gateways_whose_groups_are_missing(tmp_path: Path) -> None:
-    """Only those that have shards."""
+    """Gateways without shards are not named."""
     silent = [one.model_copy(update={"trouble": "no answer"}) for one in FLEET]
     async with watched_page(tmp_path, (FLEET[0], silent[1])) as (_stage, page):
         await page.until("document.getElementById('gateway').textContent !== ''")
@@ -174,7 +174,7 @@ async def test_a_roll_is_held_from_the_page(tmp_path: Path) -> None:
 
 
 async def test_the_page_says_whether_a_group_is_ready(tmp_path: Path) -> None:
-    """In a dialog, which changes nothing."""
+    """A dialog says so, and changes nothing."""
     async with watched_page(tmp_path) as (_, page):
         await open_group(page)
         ready = HOLD.replace("Hold…", "Readiness…")
@@ -225,7 +225,7 @@ async def test_the_page_fits_a_phone_and_names_its_controls(tmp_path: Path, is_d
 
 @pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
 async def test_axe_finds_nothing(tmp_path: Path, is_dark: bool) -> None:
-    """On the list, in a mixed group, and in the dialog; at a desk and on a phone."""
+    """The test covers the list, a mixed group and the dialog, on a desktop and on a phone."""
     async with watched_page(tmp_path) as (stage, page):
         for width in (1280, 360):
             await page.look(width=width, is_dark=is_dark)
@@ -245,8 +245,8 @@ async def test_axe_finds_nothing(tmp_path: Path, is_dark: bool) -> None:
 
 
 async def test_two_hundred_members_are_followed(tmp_path: Path) -> None:
-    """In roll order, on a phone, too. A second in which nothing happens touches no element, and a
-    member that goes costs one row."""
+    """They are in roll order, on a phone, too. A second in which nothing happens touches no
+    element, and a member that goes costs one row."""
     async with watched_page(tmp_path) as (stage, page):
         stage.groups.cluster.partition_counts["foo"] = 400
         for n in range(200):
@@ -321,7 +321,7 @@ async def test_a_browser_starts_whatever_files_are_open(tmp_path: Path) -> None:
 
 
 async def test_no_process_of_a_browser_outlives_its_page(tmp_path: Path) -> None:
-    """Neither the browser nor the processes that it starts."""
+    """This covers the browser and the processes that it starts."""
     async with browser_page(tmp_path) as page:
         assert len(running(page.pid)) > 1
     await until(lambda: not running(page.pid))

@@ -269,7 +269,7 @@ async def test_a_forwarded_group_is_shown_although_its_log_cannot_be_read(
             assert (line.group_id, line.mode) == ("given-back", "forwarded")
 
 
-async def test_a_look_tells_which_groups_are_gone(autojump_clock: MockClock) -> None:
+async def test_a_look_shows_which_groups_are_gone(autojump_clock: MockClock) -> None:
     """A watcher forgets them."""
     async with watched_groups() as (groups, board):
         await _idle_groups(groups, 2)

@@ -27,7 +27,7 @@ def test_a_look_shows_what_has_another_mark() -> None:
     assert look(changes, {"a": 1, "b": 2}, changes.revision) == (set(), set())
 
 
-def test_a_group_that_is_gone_is_told_until_it_comes_back() -> None:
+def test_a_group_that_is_gone_is_listed_until_it_comes_back() -> None:
     changes = Changes(START)
     look(changes, {"a": 1, "b": 1}, 0)
     first = changes.revision

@@ -209,7 +209,7 @@ def test_a_group_of_the_new_protocol_is_shown_as_the_cluster_describes_it() -> N
     assert (classic.protocol, classic.owned, classic.to_get) == ("classic", {"t": (2,)}, {})
 
 
-def test_what_nobody_has_told_is_unknown_and_not_zero() -> None:
+def test_what_is_unknown_is_not_zero() -> None:
     group = read_cluster_group(snapshot(None))
     assert (group.kind, group.epoch, group.members) == (None, None, None)
     assert read_cluster_group(snapshot(None, NoMembers())).members == 0

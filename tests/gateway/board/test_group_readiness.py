@@ -119,7 +119,7 @@ def test_what_is_in_the_way_of_an_adoption_is_passed_on() -> None:
     ],
 )
 def test_a_group_that_is_not_ours_to_convert_says_why(decision: RoutingDecision) -> None:
-    """Such as one of Kafka Connect."""
+    """One example is a group of Kafka Connect."""
     (reason,) = readiness_of(decision=decision).conversion_obstacles
     assert decision.reason in reason
 

@@ -129,8 +129,8 @@ async def test_without_the_permission_the_lag_is_unknown() -> None:
     assert stage.lags.total("g", 5_000) is None
 
 
-async def test_a_group_that_has_become_worse_is_told_and_held() -> None:
-    """Only if that is wished."""
+async def test_a_group_that_has_become_worse_is_reported_and_held() -> None:
+    """The group is held only if a setting asks for it."""
     flapped = ClientFlapped(client_id="c", switches=3, protocol="classic")
     for holds in (False, True):
         stage = Stage(FakeCluster(), holds=holds)

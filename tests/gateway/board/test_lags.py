@@ -94,7 +94,7 @@ def test_what_is_gone_has_no_lag(event: GatewayEvent) -> None:
 
 @pytest.mark.parametrize("partitions_max", [10, 1])
 def test_a_partition_may_go_while_the_cluster_is_asked(partitions_max: int) -> None:
-    """Or between two looks that a large group takes."""
+    """It may also go between two looks at a large group."""
     lags = Lags()
     observe_event(lags, offsets_committed(p0=1, p1=1))
     turns = lags.take_turns(partitions_max)
@@ -198,7 +198,7 @@ def test_a_partition_is_behind_since_the_last_look_that_found_its_commit_at_the_
 
 
 def test_a_lag_that_was_there_before_the_first_look_is_of_unknown_age() -> None:
-    """Until the commits reach what a look has found."""
+    """The age stays unknown until the commits reach what a look has found."""
     group = GroupLag()
     group.commit(("t", 0), 5)
     observe_ends(group, 10, 12)

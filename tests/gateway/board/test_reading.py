@@ -51,7 +51,7 @@ def test_a_group_that_is_held_back_says_why(seen: GroupSnapshot, mode: str, bloc
     assert (line.mode, line.blocker) == (mode, blocker)
 
 
-def test_whoever_computes_the_target_is_named() -> None:
+def test_the_member_that_computes_the_target_is_named() -> None:
     """A member (rule 9.7) or a plug-in (9.6)."""
     group = GroupScript(config=CLIENT_SIDE)
     group.native("n1", client_assignors=[weighted_assignor()])

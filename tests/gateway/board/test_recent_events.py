@@ -27,7 +27,7 @@ def recent(*group_ids: str) -> RecentEvents:
     return events
 
 
-def test_a_watcher_goes_on_after_the_last_event_it_has_seen() -> None:
+def test_a_watcher_continues_after_the_last_event_it_has_seen() -> None:
     """The events have the lines of the files."""
     events = recent("a", "b", "a")
     assert [event.position for event in events.after(1, events_max=9)] == [2, 3]

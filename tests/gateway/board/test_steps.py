@@ -103,7 +103,7 @@ def watched_group() -> Watched:
     return made
 
 
-def test_a_step_after_which_the_group_falls_behind_is_told(watched_group: Watched) -> None:
+def test_a_step_after_which_the_group_falls_behind_is_reported(watched_group: Watched) -> None:
     """Once, with what it was before."""
     watched_group.join("consumer", member_id="n")
     events = watched_group.run(JUDGED_AFTER_MS // 1000, produced=10, consumed=4)
@@ -165,7 +165,7 @@ class Four(Watched):
         return events
 
 
-def test_a_consumer_that_falls_behind_by_itself_is_told() -> None:
+def test_a_consumer_that_falls_behind_by_itself_is_reported() -> None:
     """Its group of four has lost less than the share."""
     group = Four()
     group.switch(1000.0, 500.0)
@@ -195,7 +195,7 @@ def test_a_consumer_that_reads_all_there_is_has_lost_nothing(
     assert group.pass_minute(consumed, produced) == []
 
 
-def test_a_consumer_that_reads_ahead_and_handles_less_is_told() -> None:
+def test_a_consumer_that_reads_ahead_and_handles_less_is_reported() -> None:
     """librdkafka fetches as fast as before, until its queue is full."""
     group = Four()
     group.switch(1000.0, 1000.0)
@@ -204,7 +204,7 @@ def test_a_consumer_that_reads_ahead_and_handles_less_is_told() -> None:
     assert (step.client_id, step.client_lag) == ("c0", 300)
 
 
-def test_a_consumer_that_was_behind_and_reads_less_is_told() -> None:
+def test_a_consumer_that_was_behind_and_reads_less_is_reported() -> None:
     """The consumer has enough to read. Its own lag does not grow, because producers send less,
     too."""
     group = Four(behind=5_000)
@@ -225,7 +225,7 @@ def test_a_lag_of_long_standing_is_no_regression() -> None:
     [(10, 10), (10, 8), (2, 2), (0, 0)],
     ids=["keeps up", "less than the share", "less to do", "nothing to do"],
 )
-def test_a_step_that_loses_nothing_is_not_told(
+def test_a_step_that_loses_nothing_is_not_reported(
     watched_group: Watched, produced: int, consumed: int
 ) -> None:
     """Nothing stays behind, even if producers send less."""

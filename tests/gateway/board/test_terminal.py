@@ -218,7 +218,7 @@ def test_a_long_name_lengthens_no_other_line_of_a_pipe() -> None:
     assert sum(len(line) > 900 for line in lines[-2:]) == 1
 
 
-def test_a_partition_owned_twice_is_told() -> None:
+def test_a_partition_owned_twice_is_reported() -> None:
     """The list shows two owners of a partition, although there must never be two."""
     assert "owned twice 1" in "\n".join(lines_of(group_text(page(member("c"), owned_twice=1))))
 
@@ -319,7 +319,7 @@ def test_a_client_is_shown_over_all_its_groups() -> None:
     assert shown[1].split()[-2:] == ["3", "-"]
 
 
-def test_a_list_says_how_old_a_lag_is_that_was_not_looked_at_lately() -> None:
+def test_a_list_gives_the_age_of_a_lag_that_was_not_measured_recently() -> None:
     """The age is shown for a group whose partitions wait for their turn, or while the cluster is
     away."""
     recent, old = LAG_AT_MS + 4_000 - RECENT_MS, LAG_AT_MS + 4_000 - RECENT_MS - 1
@@ -341,7 +341,7 @@ def test_groups_that_wait_come_first_if_there_is_no_room() -> None:
 FORWARDED = "all 3 are behind the gateway: groupferry adopt orders-readers"
 
 
-def test_what_a_group_waits_for_goes_on_in_further_lines() -> None:
+def test_what_a_group_waits_for_continues_in_further_lines() -> None:
     """The command to type comes last. The screen keeps its height."""
     groups = [page(group_id=f"orders-{n}", mode="forwarded", blocker=FORWARDED) for n in range(9)]
     words = " ".join(" ".join(lines_of(groups_table(groups[:1], width=80))).split())

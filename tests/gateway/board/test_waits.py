@@ -74,7 +74,7 @@ def test_a_classic_member_has_its_own_session(session_ms: int) -> None:
 
 
 def test_the_session_of_native_members_is_that_of_the_group() -> None:
-    """Which its configs may override."""
+    """The configs of the group may override it."""
     group = GroupScript()
     group.native("n1")
     group.wait(23_000)

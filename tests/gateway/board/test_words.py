@@ -36,6 +36,6 @@ def test_partitions_are_counted_one_by_one() -> None:
 
 
 def test_partitions_are_written_as_ranges() -> None:
-    """In their order."""
+    """The ranges are in order."""
     assert compact([7, 0, 1, 2, 9, 8]) == "0-2,7-9"
     assert (compact([4]), compact([])) == ("4", "")

@@ -121,7 +121,7 @@ async def test_a_cluster_that_does_not_fence_the_predecessor_fails() -> None:
 @pytest.mark.parametrize(
     "error", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION]
 )
-async def test_a_join_that_is_refused_is_told_by_its_code(error: ErrorCode) -> None:
+async def test_a_refused_join_is_reported_with_its_code(error: ErrorCode) -> None:
     async with careless_broker(error=error) as connection:
         findings = await findings_of(connection)
     (failed,) = findings

@@ -65,7 +65,7 @@ async def test_a_cluster_without_limits_passes_and_nothing_is_left(kafka: KafkaC
     assert await trio.to_thread.run_sync(partial(left_behind, config)) == set()
 
 
-async def test_missing_permissions_are_named_and_what_cannot_be_deleted_is_told(
+async def test_missing_permissions_and_what_cannot_be_deleted_are_named(
     secure_kafka: SecureKafka,
 ) -> None:
     """A user that may hold groups, but neither make topics nor delete groups."""

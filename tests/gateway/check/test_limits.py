@@ -21,7 +21,7 @@ TOO_TIGHT = {
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.config)
-def test_each_limit_tells_the_defaults_of_kafka_from_what_is_in_the_way(
+def test_each_rule_accepts_kafkas_defaults_and_refuses_tighter_limits(
     rule: ConfigRule,
 ) -> None:
     assert rule.fits(DEFAULTS[rule.config])

@@ -23,5 +23,5 @@ def test_a_clock_that_is_further_away_is_a_limit(stored_ms: int, direction: str)
     assert finding.detail == f"the broker's clock is {direction} this machine's"
 
 
-def test_a_broker_that_tells_no_time_is_not_judged() -> None:
+def test_a_broker_that_does_not_state_the_time_is_not_judged() -> None:
     assert judge_clock(SENT_MS, None, ANSWERED_MS).result is Result.UNKNOWN

@@ -34,7 +34,7 @@ LACKING = {
         ({}, {}),
     ],
 )
-async def test_numbers_are_taken_as_the_broker_tells_them(
+async def test_numbers_are_taken_as_the_broker_states_them(
     configs: Mapping[str, str], numbers: Mapping[str, int]
 ) -> None:
     """An older broker lacks some of them."""
@@ -42,7 +42,7 @@ async def test_numbers_are_taken_as_the_broker_tells_them(
         assert await cluster_numbers(connection, PLAIN_ACCESS, (MIN_SESSION, MAX_SIZE)) == numbers
 
 
-async def test_a_broker_that_does_not_tell_is_not_an_error() -> None:
+async def test_a_broker_that_does_not_say_its_limits_is_not_an_error() -> None:
     """The gateway may lack DESCRIBE_CONFIGS."""
     async with broker_with({}, CLUSTER_AUTHORIZATION_FAILED) as connection:
         assert await cluster_numbers(connection, PLAIN_ACCESS, (MIN_SESSION,)) == {}
@@ -73,7 +73,7 @@ async def test_a_group_waits_for_its_first_members_as_long_as_at_the_brokers() -
 
 
 @pytest.mark.kafka
-async def test_a_real_broker_tells_all_that_it_has(kafka: KafkaCluster) -> None:
+async def test_a_real_broker_describes_all_that_it_has(kafka: KafkaCluster) -> None:
     """The defaults of the settings are Kafka's, so a broker that sets nothing changes nothing. The
     brokers of the tests set the initial delay."""
     names = {file_key(name): name for name in BROKER_CONFIGS}

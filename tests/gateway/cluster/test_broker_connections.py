@@ -63,7 +63,7 @@ async def test_an_unknown_broker_is_named() -> None:
         await connections_to().connect(3)
 
 
-async def test_connected_brokers_come_first_and_the_doubtful_one_last() -> None:
+async def test_connected_brokers_come_first_and_the_uncertain_one_last() -> None:
     """A rejected broker is not connected any more, and its reason is told."""
     broker = FakeBroker()
     async with running_fake_broker(broker):

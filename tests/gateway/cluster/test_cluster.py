@@ -340,7 +340,8 @@ async def test_the_id_of_a_deleted_topic_does_not_match_its_successor() -> None:
 
 
 async def test_a_new_topic_is_known_by_its_id_at_once() -> None:
-    """Even if all topics were listed, or its name was asked for, just before it was created."""
+    """This holds even if all topics were listed, or its name was asked for, just before it was
+    created."""
     topics: dict[str, UUID] = {}
     async with opened_with_topics(topics) as cluster:
         assert await cluster.names.get() == {}

@@ -110,14 +110,14 @@ async def test_a_broker_that_hangs_hides_no_other(monkeypatch: pytest.MonkeyPatc
     assert [limit.node_id for limit in limits] == [1]
 
 
-async def test_a_broker_that_does_not_tell_adds_no_limit() -> None:
+async def test_a_broker_that_does_not_say_its_limits_adds_none() -> None:
     """The gateway may lack DESCRIBE_CONFIGS on the cluster."""
     async with broker_with({}, CLUSTER_AUTHORIZATION_FAILED) as connection:
         assert await connection_limits_below(WANTED, connection, PLAIN_ACCESS) == []
 
 
 @pytest.mark.kafka
-async def test_a_real_broker_tells_its_limits(kafka: KafkaCluster) -> None:
+async def test_a_real_broker_states_its_limits(kafka: KafkaCluster) -> None:
     """Its default is no limit."""
     address = kafka.addresses[0]
     async with await BrokerConnection.open(*address) as connection:

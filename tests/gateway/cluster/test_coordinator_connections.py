@@ -33,7 +33,7 @@ class Parking(FakeBroker):
     """Joins wait at the gate."""
 
     def park_at(self, gate: trio.Event) -> None:
-        """From now on."""
+        """Park requests from now on."""
 
         async def join(wire: Wire, header: RequestHeader, body: bytes) -> None:
             await gate.wait()

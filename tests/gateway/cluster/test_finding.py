@@ -12,7 +12,7 @@ from tests.support.ports import HOST, free_port
 
 
 async def test_the_address_that_has_answered_comes_first() -> None:
-    """With the id of its cluster, and its brokers."""
+    """The outcome has the id of its cluster, and its brokers."""
     closed = (HOST, free_port())
     async with running_fake_broker(OffsetBroker(cluster_id="here")) as broker:
         cluster = await find_cluster([closed, broker.address], PLAIN_ACCESS)

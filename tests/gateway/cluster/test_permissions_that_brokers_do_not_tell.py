@@ -28,7 +28,7 @@ async def test_a_cluster_without_transactions_lacks_no_permission() -> None:
         assert await missing_permissions(connection, [], ["state-0"]) == []
 
 
-async def test_topics_whose_writers_nobody_tells_cost_one_wait(
+async def test_topics_whose_writers_are_unknown_cost_one_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The broker accepts connections, and is silent. The gateway asks about all of them at once."""
@@ -50,7 +50,7 @@ async def test_topics_whose_writers_nobody_tells_cost_one_wait(
     assert writers == {"state": frozenset(), "events": frozenset()}
 
 
-async def test_settings_that_librdkafka_refuses_end_no_start() -> None:
+async def test_a_gateway_starts_with_settings_that_librdkafka_refuses() -> None:
     """Python's TLS may read files that librdkafka cannot."""
     config = {"bootstrap.servers": "127.0.0.1:9", "security.protocol": "ssl"}
     config |= {"ssl.ca.location": "/nowhere"}

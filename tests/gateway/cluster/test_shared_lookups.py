@@ -35,7 +35,7 @@ class Scene:
 
 
 @pytest.mark.parametrize(("error", "outcome"), [("", 1), ("away", "away")])
-async def test_whoever_asks_meanwhile_gets_the_same_outcome(
+async def test_a_caller_that_asks_meanwhile_gets_the_same_outcome(
     autojump_clock: MockClock, error: str, outcome: object
 ) -> None:
     """Later, the cluster is asked again."""

@@ -68,7 +68,7 @@ def test_each_trial_is_one_line_where_the_output_is_no_terminal(
     assert [line.split()[0] for line in lines] == ["result", "apis", "limits", "groups"]
 
 
-def test_a_cluster_that_is_lost_is_told_in_one_line(
+def test_a_cluster_that_is_lost_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     play(monkeypatch, [works("apis", "all")], "kafka-1:9092 did not answer in 10 s")

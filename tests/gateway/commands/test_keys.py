@@ -25,7 +25,7 @@ class Terminal:
 async def test_each_key_is_given_at_once_and_the_terminal_is_as_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without a line end."""
+    """No line end is needed."""
     keyboard, terminal = pty.openpty()
     before = termios.tcgetattr(terminal)
     monkeypatch.setattr(sys, "stdin", Terminal(terminal))

@@ -82,7 +82,7 @@ async def run(folder: Path, *arguments: str, gateway: Gateway | None = None) -> 
 async def test_a_list_names_the_gateways_whose_groups_are_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only those that have shards. A pipe gets only the groups."""
+    """Gateways without shards are not named. A pipe gets only the groups."""
     gateway, trouble = Gateway(), {"is_here": False, "trouble": "silent"}
     gateway.fleet = tuple(one.model_copy(update=trouble) for one in FLEET)
     assert await run(tmp_path, "groups", gateway=gateway) == 0
@@ -117,7 +117,7 @@ async def test_a_group_of_another_machine_is_shown_with_its_gateway(
 
 
 async def test_groups_are_listed_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In as many parts as the gateway sends."""
+    """The list comes in as many parts as the gateway sends."""
     assert await run(tmp_path, "groups") == 0
     heading, *lines = capsys.readouterr().out.splitlines()
     assert heading.split()[:2] == ["GROUP", "MODE"]
@@ -261,7 +261,7 @@ async def test_a_watch_continues_over_a_restart_of_the_gateway(
 
 
 async def test_a_picture_older_than_three_seconds_says_so(autojump_clock: MockClock) -> None:
-    """With its age, and the reason once it is known; the next answer removes the line."""
+    """A line gives its age, and the reason once it is known. The next answer removes the line."""
     latest = show_board.LatestScreen()
     latest.record(lambda _width, height: f"picture of {height} lines")
     await trio.sleep(show_board.STALE_AFTER_S - 0.1)

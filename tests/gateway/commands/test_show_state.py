@@ -42,7 +42,7 @@ def show_state(
     return [json.loads(line) for line in printed.out.splitlines()]
 
 
-async def test_every_record_is_one_line_even_beside_a_running_gateway(
+async def test_every_record_is_one_line_even_while_a_gateway_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Records are in the order of writing, with client data decoded where possible."""

@@ -67,7 +67,7 @@ async def test_a_file_in_its_place_stays(tmp_path: Path) -> None:
 
 
 async def test_the_path_of_the_folder_may_be_long(tmp_path: Path) -> None:
-    """Longer than the path of a socket can be."""
+    """It may be longer than the path of a socket."""
     folder = tmp_path.joinpath(*["x" * 200] * 3)
     folder.mkdir(parents=True)
     assert await is_reachable(folder)

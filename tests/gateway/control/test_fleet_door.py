@@ -104,7 +104,7 @@ def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Processes:
 
 
 async def test_a_list_has_the_groups_of_all_processes(processes: Processes) -> None:
-    """By id."""
+    """The groups are ordered by id."""
     processes.shown = {0: group_list("a", "c"), 1: group_list("b")}
     shown = cast(GroupList, await processes.door.show(ListGroups()))
     assert [line.group_id for line in shown.groups] == ["a", "b", "c"]
@@ -130,7 +130,7 @@ async def test_a_list_without_the_groups_of_a_process_is_none(processes: Process
 
 
 async def test_a_client_is_shown_over_the_groups_of_all_processes(processes: Processes) -> None:
-    """By group id. Without a process, some of its groups would be missing."""
+    """The groups are ordered by id. Without a process, some of its groups would be missing."""
     processes.shown = {0: client_page("b"), 1: client_page("a")}
     shown = cast(ClientPage, await processes.door.show(DescribeClient(client_id="c")))
     assert [member.group_id for member in shown.members] == ["a", "b"]

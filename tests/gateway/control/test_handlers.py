@@ -75,7 +75,7 @@ class FakeBoard:
         return SimpleNamespace(connections=2)
 
     async def group(self, group_id: str) -> View:
-        """Nothing."""
+        """Raise an error: there is no such group."""
         if group_id == "unreadable":
             raise StateLogError("the disk is gone")
         raise NoSuchGroup
@@ -166,7 +166,7 @@ async def test_a_command_whose_group_cannot_be_read_says_why() -> None:
     assert not lines
 
 
-async def test_a_bug_in_a_command_ends_no_gateway() -> None:
+async def test_a_bug_in_a_command_does_not_end_the_gateway() -> None:
     """The log has it, the client gets one line, and the event is told."""
     context = ApiContext(FakeGroups(failure=ZeroDivisionError()))
     with capture_logs() as lines, pytest.raises(CommandRefused, match="look at its log"):

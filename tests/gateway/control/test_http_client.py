@@ -43,7 +43,7 @@ async def test_a_request_has_the_fields_that_the_admin_api_needs() -> None:
     "head", [b"Content-Length: 6\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n6\r\n"]
 )
 async def test_an_answer_may_come_in_pieces(head: bytes) -> None:
-    """With its length before it, or before each chunk."""
+    """Its length comes before it, or before each chunk."""
     end = b"\r\n0\r\n\r\n" if b"chunked" in head else b""
     _, answer = await ask(b"HTTP/1.1 40", b"9 Conflict\r\n" + head + b"abc", b"def" + end)
     assert answer == (409, b"abcdef")

@@ -21,7 +21,7 @@ async def listening(nursery: trio.Nursery, accept: Callable[[socket.socket], Non
 
 
 async def connect(port: int, count: int) -> list[trio.SocketStream]:
-    """So many clients."""
+    """Connect this many clients."""
     return [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(count)]
 
 

@@ -100,7 +100,7 @@ async def test_a_mechanism_that_the_cluster_lacks_begins_no_exchange() -> None:
         await authentication.check(ApiHandling.RELAY)
 
 
-async def test_a_session_goes_on_if_its_client_authenticates_again_too_early() -> None:
+async def test_a_session_continues_if_its_client_authenticates_again_too_early() -> None:
     """A broker behaves the same: it allows an authentication once a second."""
     refused = SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
     authentication, _ = await authenticate_client(refused)
@@ -188,7 +188,7 @@ async def test_a_quiet_connection_to_the_broker_is_kept_alive(
     assert broker.asked[2:] == [ApiVersionsRequest()] * asked
 
 
-async def test_a_client_without_its_broker_goes_on_for_a_while(autojump_clock: MockClock) -> None:
+async def test_a_client_without_its_broker_continues_for_a_while(autojump_clock: MockClock) -> None:
     """Each request tries to reach the broker again."""
     authentication, broker = await authenticate_client()
     broker.is_open = False
@@ -204,7 +204,7 @@ async def test_a_client_without_its_broker_goes_on_for_a_while(autojump_clock: M
 async def test_a_group_request_needs_no_task_while_the_broker_is_there(
     autojump_clock: MockClock,
 ) -> None:
-    """Until the connection to it has to be kept alive."""
+    """A task is needed only once the connection has to be kept alive."""
     authentication, broker = await authenticate_client()
     answered = [authentication.check_answered()]
     await trio.sleep(KEEP_ALIVE_S)

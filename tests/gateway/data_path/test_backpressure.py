@@ -6,7 +6,7 @@ from trio.testing import MockClock
 from gateway.data_path.backpressure import BackpressureTimes
 
 
-async def test_a_wait_counts_while_it_goes_on(autojump_clock: MockClock) -> None:
+async def test_a_wait_counts_while_it_lasts(autojump_clock: MockClock) -> None:
     """A receiver that takes nothing for an hour shows at once. Waits of several connections add
     up."""
     pressure = BackpressureTimes()

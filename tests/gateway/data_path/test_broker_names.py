@@ -9,7 +9,7 @@ NAMES = BrokerNames("broker-$(id).gateway.example")
 
 @pytest.mark.parametrize("node_id", [0, 1, 42, 2**31 - 1])
 def test_each_broker_has_a_name_that_leads_back_to_it(node_id: int) -> None:
-    """In capitals as well, because host names have no case (RFC 4343)."""
+    """Capitals work as well, because host names have no case (RFC 4343)."""
     host = NAMES.host_of(node_id)
     assert host == f"broker-{node_id}.gateway.example"
     assert NAMES.node_of(host) == NAMES.node_of(host.upper()) == node_id
@@ -56,7 +56,7 @@ def test_a_pattern_must_make_one_host_name_per_broker(pattern: str) -> None:
 
 
 def test_a_pattern_must_fit_into_a_host_name() -> None:
-    """With the longest id, too."""
+    """It must fit with the longest id, too."""
     with pytest.raises(ValueError, match="at most 253 characters"):
         BrokerNames.check("a." * 124 + "$(id)")
 

@@ -78,7 +78,8 @@ async def test_a_repeated_heartbeat_is_decoded_once() -> None:
 
 
 async def test_long_requests_of_one_client_take_a_limited_part_of_the_memory() -> None:
-    """On all its connections, until they are answered; short requests find room all the time."""
+    """The limit covers all its connections, until the requests are answered. Short requests find
+    space all the time."""
     text = "x" * 30_000
     long = HeartbeatRequest(group_id=text, generation_id=1, member_id=text, group_instance_id=text)
     frame = request_frame(ApiKey.HEARTBEAT, 4, 1, encode(long, 4))

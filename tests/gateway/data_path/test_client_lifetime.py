@@ -59,7 +59,7 @@ TXN_COMMIT_FRAME = frame_of(
 )
 LIST_OFFSETS_FRAME = request_frame(ApiKey.LIST_OFFSETS, 1, 1, b"")
 METADATA_FRAME = frame_of(MetadataRequest(topics=()), 13)
-"""In a version that the broker does not know, so that the gateway asks."""
+"""A request in a version that the broker does not know, so that the gateway asks."""
 PRODUCE_FRAME = request_frame(ApiKey.PRODUCE, 3, 1, produce_body(3, -1))
 
 
@@ -96,12 +96,12 @@ async def end_of_work(*, goes_s: float, lingers: bool, stops: bool = False) -> f
 async def test_work_ends_with_its_client(
     autojump_clock: MockClock, goes_s: float, ends_s: float
 ) -> None:
-    """Or when it begins, if the client has gone before."""
+    """If the client has gone before it begins, it ends immediately."""
     assert await end_of_work(goes_s=goes_s, lingers=False) == pytest.approx(ends_s)
 
 
 @pytest.mark.parametrize(("goes_s", "ends_s"), [(0, 6), (3, 8)])
-async def test_work_that_counts_goes_on_for_a_while(
+async def test_work_that_counts_continues_for_a_while(
     autojump_clock: MockClock, goes_s: float, ends_s: float
 ) -> None:
     assert await end_of_work(goes_s=goes_s, lingers=True) == pytest.approx(ends_s)

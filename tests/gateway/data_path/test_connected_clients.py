@@ -25,7 +25,7 @@ def connected_clients() -> ConnectedClients:
 def test_a_client_has_gone_when_it_has_closed_all_its_connections(
     connected_clients: ConnectedClients,
 ) -> None:
-    """In any order; only one of them carried the heartbeats."""
+    """They may close in any order; only one of them carried the heartbeats."""
     connected_clients.end(CLIENT, USER, FIRST, by_client=True)
     assert connected_clients.find_gone("orders", USER) == set()
     connected_clients.end(CLIENT, USER, SECOND, by_client=True)
@@ -36,7 +36,8 @@ def test_a_client_has_gone_when_it_has_closed_all_its_connections(
 def test_a_connection_that_its_client_has_not_closed_proves_nothing(
     connected_clients: ConnectedClients, which: int
 ) -> None:
-    """Neither that of the heartbeats nor a later one: the gateway may have closed it."""
+    """This holds for the connection of the heartbeats and for a later one: the gateway may have
+    closed it."""
     connected_clients.end(CLIENT, USER, FIRST, by_client=which == 1)
     connected_clients.end(CLIENT, USER, SECOND, by_client=which == 0)
     assert connected_clients.find_gone("orders", USER) == set()

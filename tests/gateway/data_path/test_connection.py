@@ -397,7 +397,7 @@ async def test_a_long_answer_wakes_a_connection(monkeypatch: pytest.MonkeyPatch)
 async def test_a_drain_ends_connections_without_tasks(
     monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
-    """With and without a part of a request."""
+    """This holds with and without a part of a request."""
     monkeypatch.setattr(ConnectionTasks, "record_rest", go_idle_soon)
     async with ground(limits=Limits(linger_timeout_s=0.1)) as on:
         (connection,) = cast("Collection[ClientConnection]", on.gateway.limiter.traffic.open)

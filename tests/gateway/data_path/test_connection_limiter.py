@@ -76,7 +76,7 @@ def test_handshakes_of_one_address_are_limited() -> None:
     limiter.take(HERE, has_handshake=True)
 
 
-def test_only_a_presence_learns_whose_connections_end() -> None:
+def test_the_table_of_connected_clients_learns_whose_connections_end() -> None:
     """Without `group.static.takeover` nobody keeps that."""
     for connected_clients in (None, ConnectedClients()):
         slot = ConnectionLimiter(Limits(), connected_clients).take(HERE, has_handshake=False)

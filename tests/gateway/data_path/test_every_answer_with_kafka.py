@@ -65,7 +65,7 @@ AT_BROKER = {
 """The apis whose answers to these requests have addresses there, and from which version on. That of
 ShareAcknowledge has some if a leader moves."""
 Api = tuple[ApiKey, int]
-"""In one version."""
+"""An api in one version."""
 Frames = Mapping[Api, Sequence[bytes]]
 
 

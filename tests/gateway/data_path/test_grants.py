@@ -84,7 +84,7 @@ def test_connections_of_one_principal_share_its_part() -> None:
 
 
 def test_a_connection_without_room_asks_each_time() -> None:
-    """Until another one of its principal has ended."""
+    """This lasts until another connection of its principal has ended."""
     total = SharedTotal(2)
     first, second = Grants(LIMITS, total=total), Grants(LIMITS, total=total)
     first.add(READ, 0, ALICE)

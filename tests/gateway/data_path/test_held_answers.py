@@ -125,7 +125,7 @@ async def test_waiting_is_bounded_in_time(autojump_clock: MockClock, nursery: tr
     assert set(waiters.rooms) == {"first", "short"}
 
 
-async def test_whoever_goes_gives_its_place_up(
+async def test_a_client_that_goes_gives_its_place_up(
     autojump_clock: MockClock, nursery: trio.Nursery
 ) -> None:
     """The place is also free if room was given before the task notices that it has to go."""

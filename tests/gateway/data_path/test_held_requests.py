@@ -26,7 +26,7 @@ def test_one_owner_leaves_room_for_others() -> None:
 
 
 def test_an_answered_request_makes_room() -> None:
-    """For its owner and for all; what was refused had taken none."""
+    """The space is free for its owner and for all. A refused request had taken none."""
     held = HeldRequests(Limits(max_held_requests_bytes=100))
     held.take(ALICE, 50)
     with pytest.raises(TooMuchHeld):

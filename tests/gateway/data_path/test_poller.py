@@ -33,7 +33,7 @@ async def wait_until_idle() -> None:
     await trio.testing.wait_all_tasks_blocked(0.01)
 
 
-async def test_each_arrival_is_told_once(poller: Poller) -> None:
+async def test_each_arrival_is_reported_once(poller: Poller) -> None:
     """Bytes that stay unread are not told again; more bytes are."""
     ours, theirs = pair()
     arrivals: list[int] = []
@@ -47,7 +47,7 @@ async def test_each_arrival_is_told_once(poller: Poller) -> None:
         poller.forget(ours)
 
 
-async def test_bytes_from_before_are_told(poller: Poller) -> None:
+async def test_bytes_from_before_are_reported(poller: Poller) -> None:
     ours, theirs = pair()
     arrivals: list[int] = []
     with ours, theirs:
@@ -59,7 +59,7 @@ async def test_bytes_from_before_are_told(poller: Poller) -> None:
         poller.forget(ours)
 
 
-async def test_the_end_behind_bytes_is_told(poller: Poller) -> None:
+async def test_the_end_behind_bytes_is_reported(poller: Poller) -> None:
     """Both may be one event, and no other would follow."""
     ours, theirs = pair()
     arrivals: list[int] = []
@@ -72,7 +72,7 @@ async def test_the_end_behind_bytes_is_told(poller: Poller) -> None:
         poller.forget(ours)
 
 
-async def test_a_forgotten_socket_is_not_told(poller: Poller) -> None:
+async def test_a_forgotten_socket_is_not_reported(poller: Poller) -> None:
     """The socket may be forgotten by another handler within the same turn. Forgetting twice is
     harmless, and the socket may be watched again."""
     pairs = [pair(), pair()]

@@ -228,7 +228,7 @@ async def test_a_group_that_becomes_hosted_stops_it(
 
 
 async def test_the_clients_that_are_left_are_named(scene: Scene, autojump_clock: MockClock) -> None:
-    """With what each of them needs."""
+    """The line says what each of them needs."""
     scene.connect("old", version=12)
     scene.connect("silent", version=None)
     scene.connect("new")

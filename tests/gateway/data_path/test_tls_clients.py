@@ -170,7 +170,7 @@ class Subjects(GroupApis):
 async def test_a_group_request_carries_the_subject_of_the_certificate(
     authority: CertificateAuthority,
 ) -> None:
-    """For the events."""
+    """Events name the subject."""
     apis = Subjects()
     context, files = authority.trusting(), authority.issue("alice")
     assert files.cert

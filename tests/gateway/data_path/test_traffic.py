@@ -37,7 +37,7 @@ async def test_the_totals_are_of_open_and_ended_connections(mock_clock: MockCloc
 async def test_the_rates_of_a_client_are_before_and_after_its_restart(
     mock_clock: MockClock,
 ) -> None:
-    """Over the life of its connections. Those that end together are one restart."""
+    """Rates are taken over the life of its connections. Those that end together are one restart."""
     traffic = Traffic()
     assert (traffic.rates_before(CLIENT), traffic.rates_now(CLIENT)) == (None, None)
     mock_clock.jump(100)

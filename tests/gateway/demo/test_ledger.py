@@ -267,7 +267,8 @@ def test_a_partition_counts_as_unowned_only_after_its_first_owner() -> None:
 
 
 def test_what_a_rebalance_did_to_each_member_is_counted() -> None:
-    """Neither to the one that was replaced, nor to those that kept theirs, nor earlier."""
+    """Nothing is counted for the replaced member, for those that kept theirs, or before the
+    rebalance."""
     books = ledger(
         (A, assigned_report(1, 0, 1)),
         (C, assigned_report(1, 3)),

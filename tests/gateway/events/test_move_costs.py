@@ -246,7 +246,8 @@ def test_departures_are_bounded() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_rebalance_moves_less_than_it_must(seed: int) -> None:
-    """In the simulator. A rebalance ends once, and none begins before the one before has ended."""
+    """The simulator plays the rebalances. A rebalance ends once, and none begins before the one
+    before has ended."""
     last_ms = 0
     for step in simulate_events(seed):
         for event in step.events:

@@ -219,7 +219,7 @@ ADOPTED = ClassicGroupValue(
 
 
 @pytest.mark.parametrize("is_left", [False, True], ids=["unknown", "left here"])
-def test_an_adopted_group_is_told_with_its_members(is_left: bool) -> None:
+def test_an_adopted_group_is_reported_with_its_members(is_left: bool) -> None:
     """The adopted group is stable. An empty consumer group of the same name may be left here."""
     group = Told()
     if is_left:

@@ -179,13 +179,13 @@ def test_only_the_latest_names_are_remembered() -> None:
         ),
     ],
 )
-def test_what_matters_is_told(event: Any, sentence: str) -> None:
+def test_what_matters_is_reported(event: Any, sentence: str) -> None:
     narrator = Narrator()
     narrator.narrate_event(JOINED, "g")
     assert narrator.narrate_event(event, "g") == sentence
 
 
-def test_shards_are_left_to_another_process_only_if_groups_go_on_there() -> None:
+def test_shards_are_left_to_another_process_only_if_groups_continue_there() -> None:
     """At the end of a whole fleet nobody takes them."""
     narrator = Narrator()
     ended = ShardsGivenUp(shards=(1, 2, 3), groups=0, took_ms=0, ends_run=True)
@@ -331,7 +331,7 @@ def test_details_cost_nothing_but_their_names() -> None:
 
 
 def test_a_sentence_follows_from_the_json_line_alone() -> None:
-    """Without the fields that have their default."""
+    """The line may lack fields that have their defaults."""
     fields = json.loads(json.dumps(step().fields))
     assert Narrator().narrate("step_ended", "g", fields) == Narrator().narrate_event(step(), "g")
 

@@ -104,7 +104,7 @@ def test_an_error_stays_an_error() -> None:
 
 
 def test_a_coordinator_node_has_the_configs_of_its_broker() -> None:
-    """Under the name that the client has asked for. Other names may look like a node's."""
+    """The answer has the name that the client has asked for. Other names may look like a node's."""
     node = str(coordinator_id(1, 7))
     asked = [
         (ConfigResourceType.BROKER, node),

@@ -81,7 +81,8 @@ def test_a_killed_gateway_is_replaced_at_its_address_under_its_slot(*, is_remove
 
 
 def test_a_gateway_at_another_address_gets_another_slot() -> None:
-    """Under the same name: clients would not notice that its nodes have moved."""
+    """This holds although it has the same name: clients would not notice that its nodes have
+    moved."""
     world = World()
     world.start("a")
     killed = world.start("b", 9092)
@@ -109,7 +110,7 @@ def test_of_two_gateways_of_one_name_one_ends() -> None:
 
 
 def test_a_fleet_takes_its_shards_back_from_a_gateway_outside() -> None:
-    """In runs that are later than that gateway's."""
+    """The new runs are later than that gateway's."""
     world = World()
     first, second = world.start("a"), world.start("b")
     world.check_rest()
@@ -121,7 +122,7 @@ def test_a_fleet_takes_its_shards_back_from_a_gateway_outside() -> None:
     assert min(world.last_run.values()) > FIRST_RUN * 6 - 1
 
 
-def test_a_refusal_of_the_cluster_is_told_until_it_lets_the_gateway_in() -> None:
+def test_a_refusal_of_the_cluster_is_shown_until_it_lets_the_gateway_in() -> None:
     """An operator may have to allow something."""
     world = World()
     gateway = world.start("a")

@@ -212,7 +212,7 @@ def test_a_full_disk_costs_no_process(tmp_path: Path) -> None:
 
 
 def test_a_process_for_which_the_system_has_no_room_is_tried_again(tmp_path: Path) -> None:
-    """With one line, and without a word from the others."""
+    """One line says so, and the others write none."""
     with running_parent(tmp_path, "unforked") as parent:
         parent.wait_for(2)
         os.kill(parent.pids()[1][1], signal.SIGKILL)
@@ -305,7 +305,7 @@ def test_a_fleet_that_cannot_start_ends(behaviour: str, tmp_path: Path) -> None:
 
 
 def test_processes_that_cannot_be_prepared_end_a_fleet_that_starts(tmp_path: Path) -> None:
-    """With one line each that has the reason. The one that serves drains."""
+    """Each has one line with the reason. The one that serves drains."""
     with running_parent(tmp_path, "unprepared") as parent:
         assert parent.exit_status() == 1
         assert parent.log().count("the disk is full") == 2

@@ -133,7 +133,7 @@ async def test_a_process_says_why_it_has_lost_the_log() -> None:
     assert process.hear() == LogLost("it is gone")
 
 
-def test_a_stopped_parent_hears_of_a_lost_log_once_it_goes_on() -> None:
+def test_a_stopped_parent_hears_of_a_lost_log_once_it_continues() -> None:
     """Words that it has not read fill the socket."""
     process = Obedience()
     with suppress(BlockingIOError):

@@ -226,7 +226,7 @@ def test_a_process_that_does_not_serve_yet_owns_nothing_sooner_or_later() -> Non
     assert tick(supervision, 1, beating=(0, 1, 2)) == [AnnounceOwners((0, 1, 2, 0, 1, 2))]
 
 
-def test_a_shard_that_its_holder_gives_up_too_late_goes_to_whoever_owns_it_then() -> None:
+def test_a_shard_that_its_holder_gives_up_too_late_goes_to_its_owner_at_that_time() -> None:
     """The process that was to get it has ended meanwhile."""
     supervision = complete(2)
     kill(supervision, 1)

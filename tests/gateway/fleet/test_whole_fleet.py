@@ -91,7 +91,7 @@ async def beat_at(address: tuple[str, int], joined: JoinGroupResponse) -> int:
     return answer.error_code
 
 
-async def test_members_of_a_killed_process_go_on_at_another_until_it_is_back(
+async def test_members_of_a_killed_process_continue_at_another_until_it_is_back(
     tmp_path: Path,
 ) -> None:
     """Members keep their ids and generations, and find other coordinators: no node gets another

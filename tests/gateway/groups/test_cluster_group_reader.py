@@ -110,9 +110,9 @@ def cluster_that_says(
     return cluster
 
 
-async def test_a_look_tells_native_members_from_classic_ones() -> None:
-    """By their own ids and those of their instances. Those of a broker that does not tell count as
-    native."""
+async def test_a_look_distinguishes_native_members_from_classic_ones() -> None:
+    """Member ids and instance ids show which are native. If a broker does not say, its members
+    count as native."""
     kinds = (MemberType.CLASSIC, MemberType.CONSUMER, MemberType.UNKNOWN)
     (described,) = native("c", "n", "u").groups
     members = tuple(
@@ -135,7 +135,7 @@ async def test_a_look_tells_native_members_from_classic_ones() -> None:
         (native(error_code=ErrorCode.GROUP_ID_NOT_FOUND), True),
     ],
 )
-async def test_a_look_at_an_empty_group_tells_whether_the_cluster_has_the_new_protocol(
+async def test_a_look_at_an_empty_group_shows_whether_the_cluster_has_the_new_protocol(
     to_native: ConsumerGroupDescribeResponse | None, *, takes_natives: bool
 ) -> None:
     """A cluster without the new protocol lacks the api, or has the protocol switched off."""

@@ -45,7 +45,7 @@ class Broker:
     ("broker", "longest_ms"),
     [(Broker("45000"), 45_000), (Broker(None), None), (Broker("1", is_away=True), None)],
 )
-async def test_the_coordinator_tells_the_longest_session_that_it_admits(
+async def test_the_coordinator_reveals_the_longest_session_that_it_admits(
     broker: Broker, longest_ms: int | None
 ) -> None:
     """The cluster keeps that to itself from users without DESCRIBE_CONFIGS."""

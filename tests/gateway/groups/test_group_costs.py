@@ -26,6 +26,6 @@ async def steps_among(groups_hosted: int) -> int:
         return steps.count
 
 
-async def test_a_heartbeat_costs_the_same_beside_many_groups(mock_clock: MockClock) -> None:
+async def test_a_heartbeat_costs_the_same_among_many_groups(mock_clock: MockClock) -> None:
     few, many = await steps_among(FEW), await steps_among(MANY)
     assert many <= 1.1 * few

@@ -88,7 +88,7 @@ async def test_the_answer_leaves_after_the_records_are_durable(autojump_clock: M
 async def test_a_call_of_a_group_that_another_process_takes_is_refused(
     autojump_clock: MockClock,
 ) -> None:
-    """Though a slow disk keeps its decision: no traceback tells of a bug."""
+    """A slow disk still holds its decision. No traceback reports a bug."""
     async with hosted_groups() as groups:
         groups.log.gate = trio.Event()
         pending = await Pending.start(groups, lambda: groups.native("n"))
@@ -102,7 +102,7 @@ async def test_a_call_of_a_group_that_another_process_takes_is_refused(
 async def test_a_commit_of_a_group_that_another_process_takes_ends_its_connection(
     autojump_clock: MockClock,
 ) -> None:
-    """Nobody knows whether the cluster has it. No traceback tells of a bug."""
+    """Nobody knows whether the cluster has it. No traceback reports a bug."""
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         token, decision = await groups.commit("n", joined.member_epoch, {"foo": [0]})

@@ -100,7 +100,7 @@ async def test_an_oversized_record_fails_only_its_request(
         assert joined == ["first", "a", "b"]
 
 
-async def test_a_doubtful_batch_reloads_the_group(autojump_clock: MockClock) -> None:
+async def test_an_uncertain_batch_reloads_the_group(autojump_clock: MockClock) -> None:
     """The log may have the batch. The group is reloaded from it, and clients retry."""
     async with hosted_groups() as groups:
         await groups.native("n")

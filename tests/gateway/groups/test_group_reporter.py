@@ -45,7 +45,7 @@ def write_lines(groups: HostedGroups, folder: Path) -> LineFiles:
 
 
 async def roll(groups: HostedGroups, group: str = GROUP) -> None:
-    """From classic to native and back, with a rejoin in between."""
+    """Roll a group from classic to native and back, with a rejoin in between."""
     member_id = (await groups.lone_classic_member(group=group)).member_id
     native = await groups.native("n", group=group)
     await groups.beat(member_id, 1, group=group)
@@ -193,7 +193,9 @@ async def test_a_failed_batch_leaves_no_gap(tmp_path: Path, autojump_clock: Mock
     check_gaps(read_events(tmp_path))
 
 
-async def test_a_doubtful_batch_is_reported_once(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_an_uncertain_batch_is_reported_once(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
     """The batch is reported when the log turns out to have it."""
     async with hosted_groups(config=CONFIG) as groups:
         write_lines(groups, tmp_path)

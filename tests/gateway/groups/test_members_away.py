@@ -40,8 +40,8 @@ class Watched:
         return self.away.count("g", GONE_MS + after_ms)
 
 
-def test_a_native_member_that_was_removed_lately_counts() -> None:
-    """For some minutes. Others of the same client show that it is back."""
+def test_a_native_member_that_was_removed_recently_counts() -> None:
+    """It counts for some minutes. Others of the same client show that it is back."""
     watched = Watched()
     watched.emit(member_fenced("n1"))
     assert watched.count() == 0  # n2 has its client id and host
@@ -51,8 +51,8 @@ def test_a_native_member_that_was_removed_lately_counts() -> None:
     assert watched.count(AWAY_MAX_MS + 1) == 0
 
 
-def test_another_process_goes_on_with_those_that_are_away() -> None:
-    """For as long as this one would have. It forgets them itself."""
+def test_another_process_continues_with_those_that_are_away() -> None:
+    """It waits for as long as this one would have, and then forgets them."""
     watched, next_one = Watched(), Watched()
     watched.emit(member_fenced("n1"))
     next_one.group = watched.group = GroupScript()

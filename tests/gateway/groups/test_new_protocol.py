@@ -78,7 +78,7 @@ async def test_a_classic_member_may_come_first_where_the_group_can_be_upgraded(p
         (None, f"the cluster does not tell its {POLICY} (DESCRIBE_CONFIGS on the cluster)"),
     ],
 )
-async def test_a_mixed_group_needs_a_policy_that_is_told(policy: str | None, reason: str) -> None:
+async def test_a_mixed_group_needs_a_known_policy(policy: str | None, reason: str) -> None:
     assert await new_protocol_at(Broker(policy=policy)) == NewProtocol(why_not_mixed=reason)
 
 

@@ -28,7 +28,7 @@ def test_a_pause_grants_its_own_length() -> None:
     assert pauses.observe(now_ms) == now_ms + PAUSE_MS
 
 
-def test_a_pause_is_noticed_by_whoever_looks_first_and_once() -> None:
+def test_the_first_to_look_notices_a_pause_and_only_once() -> None:
     """A group's deadline may be the first to run. One line reports the pause."""
     noticed: list[tuple[int, int]] = []
     pauses = Pauses(START_MS, grace_ms_max=GRACE_MS_MAX)

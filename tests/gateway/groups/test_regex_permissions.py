@@ -47,7 +47,7 @@ async def test_an_answer_counts_for_its_lifetime(autojump_clock: MockClock) -> N
 
 
 async def test_the_groups_in_memory_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the oldest the cluster is asked again."""
+    """The cluster is asked again for the oldest ones."""
     monkeypatch.setattr(module, "GROUPS_MAX", 2)
     permissions = RegexPermissions(LIMITS)
     for group_id in "abc":

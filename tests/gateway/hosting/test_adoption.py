@@ -183,7 +183,7 @@ def test_nobody_leaves_before_the_leaders_join_has_begun_a_round(script: Script)
     assert isinstance(script.asked[Requester.OTHERS], HeartbeatRequest)
 
 
-def test_nobody_leaves_if_somebody_else_began_the_round(script: Script) -> None:
+def test_no_member_leaves_if_another_one_began_the_round(script: Script) -> None:
     script.to_rejoining()
     script.answer(Requester.OTHERS, ROUND)
     group = cluster_description()
@@ -407,7 +407,7 @@ def test_a_restart_before_the_lock_gives_the_group_back() -> None:
 
 
 @pytest.mark.parametrize("there", [(A,), (A, ANCHOR)])
-def test_a_restart_goes_on_with_a_locked_group(there: tuple[str, ...]) -> None:
+def test_a_restart_continues_with_a_locked_group(there: tuple[str, ...]) -> None:
     script = resuming(locked=9)
     script.describe(members(*there))
     assert script.is_at(Stage.ANCHORING)

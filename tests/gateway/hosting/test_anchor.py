@@ -443,7 +443,7 @@ def test_every_error_about_the_anchor_makes_it_rejoin(on: AnchorStage, code: Err
 
 
 @pytest.mark.parametrize(("generation", "was_taken"), [(2, False), (3, False), (4, True)])
-def test_a_missed_generation_shows_that_somebody_else_had_the_group(
+def test_a_missed_generation_shows_that_another_consumer_had_the_group(
     on: AnchorStage, generation: int, *, was_taken: bool
 ) -> None:
     """The anchor's removal begins the second generation, a consumer's joining the third one, and

@@ -127,7 +127,9 @@ async def test_coordinators_read_subscriptions_as_our_port_does(
 
 
 @with_anchors()
-async def test_tools_beside_the_gateway_show_the_group_with_its_lag(kafka: KafkaCluster) -> None:
+async def test_tools_that_bypass_the_gateway_show_the_group_with_its_lag(
+    kafka: KafkaCluster,
+) -> None:
     """Kafka's own tool, librdkafka and kafka-python see a Stable consumer group."""
     group = fresh_group("shown")
     async with (

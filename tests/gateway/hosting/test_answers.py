@@ -112,7 +112,7 @@ def test_every_pair_has_the_code_of_the_protocol(cause: RefusalReason, api: Grou
 
 
 @pytest.mark.parametrize(("cause", "api"), PAIRS)
-def test_a_code_is_retriable_unless_the_client_cannot_go_on(
+def test_a_code_is_retriable_unless_the_client_cannot_continue(
     cause: RefusalReason, api: GroupApi
 ) -> None:
     """A fatal code for a passing trouble would stop a consumer for good."""

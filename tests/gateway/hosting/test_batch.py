@@ -134,7 +134,7 @@ def test_requests_without_records_do_not_wait_for_the_log() -> None:
     assert not batch.has_room
 
 
-def test_a_refused_conversion_is_told() -> None:
+def test_a_refused_conversion_is_reported() -> None:
     """An operator sees who cannot come back to the classic protocol, and why."""
     config = GroupConfig(consumer_migration_policy=MigrationPolicy.DISABLED)
     scene = HostedScene(hosting_rules(config=config))

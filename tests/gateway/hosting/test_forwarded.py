@@ -173,7 +173,7 @@ def on() -> Relay:
     return Relay()
 
 
-def test_a_join_tells_all_about_its_member(on: Relay) -> None:
+def test_a_join_shows_all_about_its_member(on: Relay) -> None:
     """Its timeouts, its whole list of protocols, its client and the client's software."""
     on.join("b", 3, instance_id="i")
     member = on.member("b")
@@ -216,7 +216,7 @@ def test_the_leader_is_told_who_is_in_the_generation(on: Relay) -> None:
     assert on.member("b").protocols[0] == ("range", b"meta")
 
 
-def test_the_leaders_sync_tells_every_assignment(on: Relay) -> None:
+def test_the_leaders_sync_shows_every_assignment(on: Relay) -> None:
     """The cluster ignores what another member sends as assignments, so they count for nothing."""
     on.join("b", 3)
     on.join("a", 3, others=("b",))
@@ -236,7 +236,7 @@ def test_a_new_generation_begins_without_leader_and_assignments(on: Relay) -> No
     assert on.member("a").session_timeout_ms == 45_000
 
 
-def test_an_answer_of_an_earlier_generation_tells_nothing(on: Relay) -> None:
+def test_an_answer_of_an_earlier_generation_shows_nothing(on: Relay) -> None:
     """Answers come on several connections."""
     on.join("a", 4)
     on.now_ms = 2_000

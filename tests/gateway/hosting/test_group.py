@@ -244,7 +244,7 @@ def test_a_request_of_a_client_that_has_gone_is_still_decided(live: HostedScene)
     assert not live.group.is_live
 
 
-def test_all_calls_fail_after_a_bug_and_the_group_goes_on(
+def test_all_calls_fail_after_a_bug_and_the_group_continues(
     live: HostedScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The group is loaded again, and its anchor joins again."""

@@ -175,7 +175,7 @@ def on() -> Scene:
 # -- a whole adoption ------------------------------------------------------------------------------
 
 
-def test_a_group_goes_on_under_the_same_ids(on: Scene) -> None:
+def test_a_group_continues_under_the_same_ids(on: Scene) -> None:
     """Members, generation and assignments stay, and the anchor's place is the one that the adoption
     has taken."""
     on.to_end()
@@ -467,7 +467,7 @@ def test_the_cluster_is_asked_before_a_join_is_relayed_again(on: Scene) -> None:
 # -- restarts, bugs and ends -----------------------------------------------------------------------
 
 
-def test_an_adoption_in_the_log_goes_on_at_the_start(on: Scene) -> None:
+def test_an_adoption_in_the_log_continues_at_the_start(on: Scene) -> None:
     """Locked, so nobody else can have had the group."""
     on.to_anchoring()
     again = Scene()
@@ -493,7 +493,7 @@ def test_a_bug_leaves_the_decision_to_the_log(on: Scene) -> None:
     assert not on.outcome().is_adopted
 
 
-def test_calls_wait_until_the_log_has_said_whether_the_adoption_goes_on(on: Scene) -> None:
+def test_calls_wait_until_the_log_has_said_whether_the_adoption_continues(on: Scene) -> None:
     """Relayed after a bug, they could reach the cluster while the members rejoin there."""
     on.to_rejoining()
     on.pending.clear()

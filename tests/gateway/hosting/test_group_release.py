@@ -285,7 +285,7 @@ def test_commits_of_recalled_members_travel_under_the_anchors_ids(on: Scene) -> 
     assert ids.member_id == on.in_cluster.member_id
 
 
-def test_a_member_whose_session_is_over_is_unknown_although_the_release_goes_on(
+def test_a_member_whose_session_is_over_is_unknown_although_the_release_continues(
     on: Scene,
 ) -> None:
     """A native member has a longer session."""
@@ -453,7 +453,9 @@ def test_native_members_are_named_if_the_cluster_takes_none(on: Scene) -> None:
     assert on.group.is_live
 
 
-def test_classic_members_beside_native_ones_are_named_if_the_cluster_mixes_none(on: Scene) -> None:
+def test_classic_members_among_native_ones_are_named_if_the_cluster_does_not_mix_them(
+    on: Scene,
+) -> None:
     on.native_member("n-1")
     on.request.new_protocol = NOT_MIXED
     on.begin()
@@ -531,7 +533,7 @@ def test_two_late_joins_do_not_give_a_native_members_partitions_to_the_cluster()
     assert on.waits(Ask) == 1
 
 
-def test_a_native_member_may_go_on_with_an_older_connection() -> None:
+def test_a_native_member_may_continue_with_an_older_connection() -> None:
     """Each broker has one, and the client has turned to another broker."""
     on = _begin_with_native(connection=3)
     assert isinstance(on.native("n-1", 1, connection=2).answer, ConsumerHeartbeatReply)
@@ -666,7 +668,7 @@ def test_an_unattended_release_does_not_take_its_own_waiting_for_a_pause(on: Sce
     assert again.waits(Ask) == 1
 
 
-def test_a_release_goes_on_when_the_last_session_ends_without_an_anchor(on: Scene) -> None:
+def test_a_release_continues_when_the_last_session_ends_without_an_anchor(on: Scene) -> None:
     """A consumer is in the cluster's group by then. Nothing else wakes the release."""
     on.begin()
     on.coordinator.groups[on.group.group_id] = FakeGroup(
@@ -880,7 +882,9 @@ def test_a_log_that_fails_refuses_the_release(on: Scene) -> None:
 
 
 @pytest.mark.parametrize("is_stored", [False, True])
-def test_a_beginning_in_doubt_is_told_once_the_log_is_read(on: Scene, *, is_stored: bool) -> None:
+def test_an_uncertain_beginning_is_reported_once_the_log_is_read(
+    on: Scene, *, is_stored: bool
+) -> None:
     """The log has not confirmed the write, and may have it. The outcome must be true."""
     on.hold(Write, Load)
     on.begin()

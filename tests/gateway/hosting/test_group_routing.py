@@ -248,7 +248,7 @@ def test_an_anchor_names_the_holder_of_its_group(outcome: LookupOutcome, mode: M
     assert decision.has_anchor is (mode is Mode.HOSTED)
 
 
-def test_in_a_fleet_the_log_tells_who_has_gone_on_with_a_group() -> None:
+def test_in_a_fleet_the_log_shows_who_has_continued_with_a_group() -> None:
     """Nobody has to be called: the gateway was silent, and is about to learn that it has lost the
     shard. Until then nobody is answered. Another log is another matter."""
     group = routing()

@@ -142,7 +142,7 @@ def test_requests_share_a_write_again_after_an_oversized_record(empty: HostedSce
     assert empty.count(Write) == writes + 2
 
 
-def test_a_doubtful_batch_reloads_the_group(scene: HostedScene) -> None:
+def test_an_uncertain_batch_reloads_the_group(scene: HostedScene) -> None:
     """The log may have the batch. The group is reloaded from it, and clients retry."""
     scene.hold(Write)
     call = scene.native("m")
@@ -493,7 +493,7 @@ def test_a_bug_in_a_long_computation_reloads_the_group(
 # -- assignors elsewhere -------------------------------------------------------------------------
 
 
-def test_a_target_is_computed_elsewhere_while_the_group_goes_on() -> None:
+def test_a_target_is_computed_elsewhere_while_the_group_continues() -> None:
     """The result is a decision like others: logged first, and heard of at a heartbeat."""
     config = GroupConfig(consumer_assignors=("plug-in",), consumer_assignment_interval_ms=0)
     scene = HostedScene(hosting_rules(config=config))
@@ -517,7 +517,7 @@ def test_a_target_is_computed_elsewhere_while_the_group_goes_on() -> None:
 # -- regular expressions -------------------------------------------------------------------------
 
 
-def test_regular_expressions_are_matched_while_the_group_goes_on(empty: HostedScene) -> None:
+def test_regular_expressions_are_matched_while_the_group_continues(empty: HostedScene) -> None:
     """The member gets its partitions with a later heartbeat."""
     empty.hold(Resolve)
     first = empty.native("n", regex="f.*").answer

@@ -158,7 +158,7 @@ def test_a_release_that_does_not_begin_while_the_gateway_shuts_down_is_forgotten
     assert not on.group.is_moving
 
 
-def test_a_bug_concludes_the_requests_and_the_log_decides_how_the_move_goes_on() -> None:
+def test_a_bug_concludes_the_requests_and_the_log_decides_how_the_move_continues() -> None:
     on = Scene()
     on.found = None
     on.classic_member()

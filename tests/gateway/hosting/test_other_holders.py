@@ -48,7 +48,7 @@ def test_a_newer_gateway_with_our_log_keeps_the_group(live: HostedScene) -> None
     assert cause_of(live.native("n")) is RefusalReason.ELSEWHERE
 
 
-def test_a_gateway_of_the_fleet_goes_on_with_the_group_in_silence(live: HostedScene) -> None:
+def test_a_gateway_of_the_fleet_continues_with_the_group_in_silence(live: HostedScene) -> None:
     """The state log says who has the group, and fences this gateway, which admits nobody until
     then."""
     live.group.routing.rules.shares_log = True

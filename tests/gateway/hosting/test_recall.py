@@ -285,7 +285,7 @@ def test_a_native_member_that_leaves_does_not_come_back(on: Script, epoch: int) 
     assert on.told == [GaveUp("n", comes_back=False)]
 
 
-def test_a_classic_member_beside_native_ones_gets_a_round_without_partitions(on: Script) -> None:
+def test_a_classic_member_among_native_ones_gets_a_round_without_partitions(on: Script) -> None:
     """The coordinator of native members does not ask a joining one what it owns."""
     on.recall.leads_rounds = True
     joined = on.join("a", owned={"foo": (0,)})

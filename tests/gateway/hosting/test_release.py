@@ -392,7 +392,7 @@ def test_the_conclusion_waits_for_a_native_member(*, joins: bool) -> None:
     assert on.machine.is_over
 
 
-def test_no_native_member_is_due_where_somebody_else_is() -> None:
+def test_no_native_member_is_due_where_another_member_is() -> None:
     on = Script(MIXED)
     on.give_up(A, B)
     assert on.machine.recall.is_native_due
@@ -400,7 +400,7 @@ def test_no_native_member_is_due_where_somebody_else_is() -> None:
     assert on.store() == ReleaseState()
 
 
-def test_a_group_that_somebody_else_has_is_released_as_it_is(on: Script) -> None:
+def test_a_group_that_another_gateway_has_is_released_as_it_is(on: Script) -> None:
     on.give_up(A, B)
     on.hand_over(None)
     assert on.is_recalling

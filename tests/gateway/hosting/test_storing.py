@@ -220,7 +220,7 @@ def test_no_error_about_the_anchor_reaches_a_client(on: HostedScene, code: Error
     assert outcomes(call)[0].refused is None
 
 
-def test_a_members_commit_uses_the_anchor_even_if_its_group_is_empty_by_now() -> None:
+def test_a_members_commit_uses_the_anchor_even_if_its_group_has_become_empty() -> None:
     """Without ids, the cluster would also store it for a gateway that has lost the group."""
     on = HostedScene(linger_ms=500)
     on.native_member()

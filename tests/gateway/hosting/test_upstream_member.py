@@ -203,7 +203,7 @@ def test_refused_joins_are_repeated_later_and_later(on: Stage) -> None:
 
 
 @pytest.mark.parametrize("code", OF_MEMBERS)
-def test_a_heartbeat_tells_whether_the_member_is_still_there(on: Stage, code: int) -> None:
+def test_a_heartbeat_shows_whether_the_member_is_still_there(on: Stage, code: int) -> None:
     """Gone or called, it may join again now."""
     on.enter()
     on.beat(code)

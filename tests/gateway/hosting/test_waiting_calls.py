@@ -180,7 +180,7 @@ def test_no_member_joins_before_the_group_is_held(on: HostedScene) -> None:
     assert error_of(call) is ErrorCode.NONE
 
 
-def test_whoever_joins_first_in_the_cluster_has_the_group(on: HostedScene) -> None:
+def test_the_first_to_join_in_the_cluster_has_the_group(on: HostedScene) -> None:
     """The look saw nobody, and then a consumer joined there."""
     on.coordinator.groups[on.group.group_id] = FakeGroup(
         protocol_type="consumer", protocol="range", member_id="theirs", is_synced=True

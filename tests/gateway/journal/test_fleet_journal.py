@@ -90,7 +90,7 @@ def test_a_shard_that_is_given_up_ends_its_hostings(journal: FleetJournal, tmp_p
     assert journal.sequence_of(OWN) == 1
 
 
-def test_what_is_told_too_late_about_a_shard_that_was_given_up_has_no_line(
+def test_what_is_reported_too_late_about_a_shard_that_was_given_up_has_no_line(
     journal: FleetJournal, tmp_path: Path
 ) -> None:
     """The next process has begun its own lines about the group. Once the shard is here again, its

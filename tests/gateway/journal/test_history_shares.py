@@ -150,7 +150,7 @@ def test_a_client_in_a_loop_cannot_shorten_the_history_of_another_group(churn: C
     assert sum(path.stat().st_size for path in churn.folder.glob(PATTERN)) <= 20_000
 
 
-def test_sessions_that_end_count_towards_whoever_has_joined(churn: Churn) -> None:
+def test_sessions_that_end_count_towards_the_client_that_has_joined(churn: Churn) -> None:
     """A client may join and never leave, under ever new group ids."""
     for _ in range(5):
         churn.leave("quiet", OTHER)
@@ -242,7 +242,7 @@ def test_events_without_a_record_stay_in_the_usual_files(churn: Churn) -> None:
     assert read_line(last.read_bytes().splitlines()[-1]).process_id is not None
 
 
-def test_the_overflow_is_told(churn: Churn) -> None:
+def test_the_overflow_is_reported(churn: Churn) -> None:
     """Once for each group."""
     with capture_logs() as lines:
         for _ in range(30):

@@ -104,7 +104,7 @@ def test_a_killed_gateways_last_batch_is_written_again(tmp_path: Path, files: Li
     assert heard == [LEFT]
 
 
-def test_a_doubtful_batch_found_in_the_log_is_announced(tmp_path: Path, files: LineFiles) -> None:
+def test_an_uncertain_batch_found_in_the_log_is_announced(tmp_path: Path, files: LineFiles) -> None:
     """This process has announced nothing of it, or only a part."""
     heard: list[GatewayEvent] = []
     in_log: dict[str, LastEvents | None] = {}
@@ -177,7 +177,7 @@ def test_a_sequence_keeps_its_start_across_a_restart(tmp_path: Path, files: Line
     ]
 
 
-def test_a_sequence_of_an_older_groupferry_goes_on(tmp_path: Path, files: LineFiles) -> None:
+def test_a_sequence_of_an_older_groupferry_continues(tmp_path: Path, files: LineFiles) -> None:
     """Its lines do not say when it began, so that readers see one sequence."""
     last: LastEvents | None = LastEvents(sequence=7, lines=())
     journal = Journal("log", Sinks(files=files), recall={"a": last}.get)

@@ -62,7 +62,7 @@ class GroupStats(OffsetReporter):
     def __init__(self) -> None:
         self.at_ms = 100
         self.told: list[tuple[str | None, Mapping[str, Any]]] = []
-        """Without the fields that say where in the group's history the event belongs."""
+        """The events, without the fields that say where in the group's history they belong."""
         self.origins: list[Mapping[str, Any]] = []
         """These fields."""
         self.sequence = 0

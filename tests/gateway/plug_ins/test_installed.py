@@ -17,7 +17,7 @@ def test_our_own_need_no_package(name: str) -> None:
 
 
 def test_an_installed_one_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To check it imports nothing: its module may take long, or fail."""
+    """The check imports nothing: its module may take long, or fail."""
     install(tmp_path, {"mine": ASSIGN, "broken": "raise RuntimeError('no')"}, monkeypatch)
     assert check_assignor("mine") == "mine"
     assert check_assignor("broken") == "broken"
@@ -25,7 +25,7 @@ def test_an_installed_one_is_found_by_name(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_an_unknown_one_is_named() -> None:
-    """With what it could have been."""
+    """The error lists the valid names."""
     with pytest.raises(ValueError, match="'sticky' is neither one of uniform, range, nor an entry"):
         check_assignor("sticky")
 

@@ -69,7 +69,7 @@ async def test_a_failure_is_one_line(install_assignor: Install, body: str, reaso
 async def test_a_plug_in_that_hangs_is_killed(
     install_assignor: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even if it never gives up the interpreter's lock."""
+    """This holds even if it never gives up the interpreter's lock."""
     begun: list[trio.Process] = []
     real = trio.lowlevel.open_process
 

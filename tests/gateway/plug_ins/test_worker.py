@@ -40,6 +40,6 @@ def test_the_answer_has_the_partitions_by_member_and_topic(
 def test_whatever_goes_wrong_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, reason: str
 ) -> None:
-    """In one line, without a traceback."""
+    """The reason is one line, without a traceback."""
     install(tmp_path, {"bad": source}, monkeypatch)
     assert reason in answer_to(computation("bad"))["failure"]

@@ -36,7 +36,7 @@ def test_the_quota_is_a_setting_for_users_and_addresses() -> None:
     assert list(table) == ["user-3", "user-4", "address-4", "user-5"]
 
 
-def test_a_name_stays_with_whoever_named_it_first() -> None:
+def test_a_name_stays_with_the_owner_that_named_it_first() -> None:
     """A client must not be able to push out another client's entry by naming it again."""
     table = quota_cache()
     table.put("a", 1, ALICE)
@@ -66,7 +66,7 @@ def test_a_forgotten_name_no_longer_counts() -> None:
     assert list(table) == ["b", "c"]
 
 
-def test_a_long_name_counts_once_more_for_each_thousand_characters() -> None:
+def test_a_long_name_counts_again_for_each_thousand_characters() -> None:
     """Towards its owner and in total, so that a table of names has a size in bytes, too."""
     table = quota_cache(10)
     long = "x" * 3 * LONG_NAME_CHARS

@@ -28,7 +28,7 @@ def test_each_owner_gets_half_of_what_the_others_leave() -> None:
     ]
 
 
-def test_the_last_one_is_for_whoever_has_none() -> None:
+def test_the_last_one_is_for_an_owner_that_has_none() -> None:
     total = SharedTotal(2)
     assert [take_all(total, owner) for owner in (ALICE, MALLORY, SOMEWHERE)] == [1, 1, 0]
 

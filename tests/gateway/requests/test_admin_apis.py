@@ -228,7 +228,7 @@ async def describe_both(scene: Scene) -> list[str | int]:
 
 
 async def test_a_setting_makes_consumer_groups_look_dead_as_kafka_does() -> None:
-    """To DescribeGroups, and only there; from v6 on with an error."""
+    """This concerns DescribeGroups only, which answers with an error from v6 on."""
     async with open_scene(shows_members=False) as scene:
         await scene.client.enter()
         assert (await scene.client.describe(5)).group_state == "Stable"

@@ -52,7 +52,7 @@ async def test_a_refused_request_leaves_no_trace() -> None:
 
 
 async def test_a_target_needs_the_permission_of_a_member() -> None:
-    """To compute one, and to install one."""
+    """This holds for computing one and for installing one."""
     broker = GuardedBroker(read_code=READ_REFUSED)
     async with offset_stage(broker, groups=GroupConfig(client_side_assignors=True)) as stage:
         assert (await stage.client.prepare("m", 1)).error_code == READ_REFUSED
@@ -186,7 +186,7 @@ async def test_an_unclear_answer_allows_nothing(code: ErrorCode) -> None:
         assert (await stage.client.join()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-async def test_members_go_on_while_the_cluster_does_not_tell(mock_clock: MockClock) -> None:
+async def test_members_continue_while_the_cluster_does_not_answer(mock_clock: MockClock) -> None:
     """Nobody joins meanwhile."""
     broker = GuardedBroker()
     async with offset_stage(broker, permission_lifetime_s=LIFETIME_S) as stage:

@@ -26,7 +26,7 @@ OFFSETS = {2: 4}
 BY_ID = 6
 
 
-def test_existing_topics_get_names_beside_their_ids() -> None:
+def test_existing_topics_get_names_in_addition_to_their_ids() -> None:
     """A broker of any version can then store them."""
     known, unknown = split_by_existence(
         transactional_commit_of({NUMBERS: OFFSETS, GONE: OFFSETS}), {NUMBERS: "numbers"}

@@ -297,7 +297,7 @@ async def test_a_change_is_refused_beyond_max_groups() -> None:
         assert (await client.values("b"))[SESSION] == ("45000", ConfigSource.DEFAULT)
 
 
-async def test_configs_wait_for_the_cluster_to_tell_who_holds_a_group(
+async def test_configs_wait_for_the_cluster_to_say_who_holds_a_group(
     autojump_clock: MockClock,
 ) -> None:
     """The group may be the cluster's own, and have configs there."""

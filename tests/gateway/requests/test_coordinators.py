@@ -110,7 +110,7 @@ async def test_members_that_share_a_lookup_share_its_failure() -> None:
     assert await coordinators.node_of("g", None) == 1
 
 
-async def test_a_lookup_goes_on_without_the_member_that_began_it(
+async def test_a_lookup_continues_without_the_member_that_began_it(
     autojump_clock: MockClock,
 ) -> None:
     """Its client may disconnect. Another member then asks."""

@@ -66,7 +66,7 @@ async def test_nobody_is_refused_by_default() -> None:
         assert (await old.native("n")).error_code == 0
 
 
-async def test_whoever_is_in_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_member_that_is_in_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """A member continues, may repeat its join, and comes back under its id after it was fenced or
     has lost its connection."""
     async with gateway_that(refuses=True) as address:

@@ -332,7 +332,7 @@ async def test_another_gateway_is_told_only_of_groups_that_operators_see_here() 
     assert names == {"admin": ["seen", "never asked for"], FLEET_CLIENT_ID: ["seen"]}
 
 
-def test_an_end_of_a_transaction_ends_no_commits() -> None:
+def test_an_end_of_a_transaction_does_not_end_commits() -> None:
     """Whether an earlier transaction of the producer was aborted, only another process may know."""
     service = FleetGroupService.__new__(FleetGroupService)  # without what it could be told to
     service.record_transaction_end(

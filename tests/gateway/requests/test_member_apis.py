@@ -99,7 +99,7 @@ def speaker(connection: Connection, group_id: str = "g") -> str | None:
         (ConsumerHeartbeatReply(error=ErrorCode.COORDINATOR_NOT_AVAILABLE), False),
     ],
 )
-def test_a_refusal_of_the_gateway_is_told_from_an_error_of_the_group(
+def test_a_refusal_of_the_gateway_is_distinguished_from_an_error_of_the_group(
     answer: Answer, *, is_refused: bool
 ) -> None:
     """What the group has decided may hide behind the refusal, which is why a later statement of the

@@ -56,7 +56,7 @@ def reading(program: str, class_path: str, topic: str, *options: str) -> Applica
 async def test_share_consumers_read_behind_the_gateway_as_at_the_broker(
     kafka: KafkaCluster,
 ) -> None:
-    """With a config of the group, a description, its offsets, and its deletion."""
+    """The test includes a config of the group, a description, its offsets, and its deletion."""
     topic = await filled_topic(kafka, RECORDS)
     class_path = f"{kafka_jars(kafka.release)}/*"
     lines, recorder = await check_alike(kafka, reading("ShareGroupClient", class_path, topic))
@@ -69,7 +69,8 @@ async def test_share_consumers_read_behind_the_gateway_as_at_the_broker(
 async def test_a_streams_application_counts_behind_the_gateway_as_at_the_broker(
     kafka: KafkaCluster, guarantee: str
 ) -> None:
-    """With topics that its group creates, its commits, a description, and its deletion."""
+    """The test includes topics that its group creates, its commits, a description, and its
+    deletion."""
     topic, class_path = await filled_topic(kafka, RECORDS), streams_class_path(kafka.release)
     lines, recorder = await check_alike(
         kafka, reading("StreamsProgram", class_path, topic, "streams", guarantee)

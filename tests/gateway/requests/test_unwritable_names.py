@@ -46,7 +46,7 @@ def error_codes(answer: Any) -> set[int]:
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
 def test_each_group_api_has_an_answer_that_can_be_written(key: ApiKey) -> None:
-    """In each version, and with an error for all that the request names."""
+    """This holds in each version. The answer has an error for all that the request names."""
     expected = (
         ErrorCode.UNKNOWN_MEMBER_ID if key in BY_UNKNOWN_MEMBERS else ErrorCode.UNKNOWN_SERVER_ERROR
     )

@@ -148,7 +148,7 @@ async def test_a_cancelled_writer_learns_the_outcome(tmp_path: Path) -> None:
 # -- failures while running ------------------------------------------------------------------------
 
 
-async def test_a_batch_whose_sync_failed_is_in_doubt_until_overwritten(
+async def test_a_batch_whose_sync_failed_is_uncertain_until_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A gateway that is killed then may restart with it. One that continues overwrites it before it
@@ -180,7 +180,7 @@ async def test_a_batch_whose_sync_failed_is_in_doubt_until_overwritten(
         assert await found_if_killed() == {GROUP: (epoch(4),)}
 
 
-async def test_a_bug_in_the_writer_leaves_the_batch_in_doubt(
+async def test_a_bug_in_the_writer_leaves_the_batch_uncertain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bug may have occurred before or after the commit. The group is read again once that is

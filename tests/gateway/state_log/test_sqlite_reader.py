@@ -78,7 +78,7 @@ async def test_a_truncated_write_ahead_log_is_detected(tmp_path: Path) -> None:
     assert "the last 21 of 21 transactions are missing" in await refusal(tmp_path)
 
 
-async def test_a_missing_or_empty_file_is_refused_beside_a_mark(tmp_path: Path) -> None:
+async def test_a_missing_or_empty_file_is_refused_next_to_a_mark(tmp_path: Path) -> None:
     """To drop the groups on purpose, an operator removes the mark as well."""
     async with open_sqlite_log(tmp_path) as log:
         await log.append(GROUP, [epoch(1)])

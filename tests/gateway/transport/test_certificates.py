@@ -23,7 +23,7 @@ def authority(tmp_path: Path) -> CertificateAuthority:
 
 
 def test_no_version_before_1_2_is_spoken(authority: CertificateAuthority) -> None:
-    """On either side."""
+    """This holds for clients and for brokers."""
     files = authority.issue("gateway", "gateway.example")
     for tls in (for_brokers(files), for_clients(files)):
         assert tls.current.minimum_version == ssl.TLSVersion.TLSv1_2

@@ -24,13 +24,15 @@ def test_a_certificate_fits_the_hosts_that_it_names(
 
 
 @pytest.mark.parametrize("host", ["other.example", "127.0.0.2"])
-def test_other_hosts_are_told(authority: CertificateAuthority, host: str) -> None:
+def test_a_certificate_for_other_hosts_is_unfit(authority: CertificateAuthority, host: str) -> None:
     reason = why_unfit(authority.issue("one", "gateway.example", "127.0.0.1"), host)
     assert reason is not None
     assert host in reason
 
 
-def test_an_expired_certificate_is_told(authority: CertificateAuthority, tmp_path: Path) -> None:
+def test_an_expired_certificate_is_reported(
+    authority: CertificateAuthority, tmp_path: Path
+) -> None:
     over = datetime.now(UTC) - timedelta(days=1)
     issued = authority.root.issue_cert("gateway.example", not_after=over)
     files = CertificateFiles(cert=tmp_path / "over.pem")

@@ -70,7 +70,7 @@ async def test_the_end_is_received_as_no_bytes(pair: tuple[socket.socket, socket
     assert await receive_some(theirs, 100) == b""
 
 
-async def test_whoever_waits_for_a_closed_connection_is_told(
+async def test_a_task_that_waits_for_a_closed_connection_learns_of_it(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     """Closing it again does nothing."""

@@ -81,7 +81,7 @@ def test_a_member_that_leaves_and_returns_leads_back() -> None:
         ("release-native-restart", {"leave": 1}),
     ],
 )
-def test_worlds_of_one_form_go_on_alike(world: str, budgets: dict[str, int]) -> None:
+def test_worlds_of_one_form_continue_alike(world: str, budgets: dict[str, int]) -> None:
     """The search continues only the first of two worlds with equal forms."""
     shape = WORLDS[world]
     shape = replace(shape, budgets={**shape.budgets, **budgets})

@@ -98,7 +98,7 @@ def test_an_unknown_state_hides_no_other_that_is_too_far_from_rest(
     assert finding == Finding(reason=TOO_FAR, moves=("to 3",))
 
 
-def test_progress_is_told_after_each_layer() -> None:
+def test_progress_is_reported_after_each_layer() -> None:
     layers: list[tuple[int, ...]] = []
     explore(SWITCH, Bounds(transitions_max=50), lambda *layer: layers.append(layer))
     assert [depth for depth, *_ in layers] == [*range(1, len(layers) + 1)]

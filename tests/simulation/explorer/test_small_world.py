@@ -204,7 +204,7 @@ def test_an_anchor_that_was_removed_twice_may_give_its_group_up() -> None:
     to_rest(world)
 
 
-def test_members_go_on_until_the_log_has_taken_the_loss_of_their_group() -> None:
+def test_members_continue_until_the_log_has_taken_the_loss_of_their_group() -> None:
     """The gateway can fence nobody while it fails (found by commit=1,remove=1,intrude=2,fail=1)."""
     budgets = {"remove": 1, "intrude": 2, "fail": 1}
     world = world_of("intruder", consumers=ALONE, budgets=budgets)
@@ -224,14 +224,14 @@ def test_a_killed_gateway_may_take_its_knowledge_of_a_loss_with_it() -> None:
     assert consumer(world, "a").claims
 
 
-def test_consumers_beside_the_gateway_do_not_run_at_first() -> None:
+def test_consumers_that_bypass_the_gateway_do_not_run_at_first() -> None:
     world = world_of("adopt", beside=(("o", Kind.EAGER),))
     assert world.behind == ["a", "b"]
     assert world.consumers["o"] is None
 
 
 @pytest.mark.parametrize("stage", [ReleaseStage.ANNOUNCING, ReleaseStage.GATHERING])
-def test_the_next_process_goes_on_with_the_release_in_the_log(stage: ReleaseStage) -> None:
+def test_the_next_process_continues_with_the_release_in_the_log(stage: ReleaseStage) -> None:
     world = world_of("release", budgets={"release": 1, "restart": 1})
     play(world, "release")
     play_on(world, lambda world: world.port.stage is stage)

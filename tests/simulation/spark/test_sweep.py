@@ -66,7 +66,7 @@ def test_failing_seeds_are_printed_and_the_others_played(
     assert lines[-1] == "80 events, 0 rebalances, 0 moves, 40 violations"
 
 
-def test_a_killed_sweep_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_killed_sweep_continues(spark: SparkSession, tmp_path: Path) -> None:
     """What tasks had written is not played again. The folder of a sweep that has ended is refused,
     and so is any other."""
     from gateway.pipeline.spark.session import send_own_code

@@ -74,7 +74,7 @@ def running_server() -> Iterator[str]:
 
 
 def test_a_report_through_a_server_equals_one_here(spark: SparkSession, tmp_path: Path) -> None:
-    """With the server's file system, and relative names of this process."""
+    """The report uses the server's file system, and names relative to this process."""
     need_connect()
     from gateway.pipeline.folder import Folder
     from gateway.pipeline.spark.folding import make_on_spark  # needs PySpark

@@ -89,8 +89,8 @@ def scene(secure_kafka: SecureKafka) -> Iterator[Scene]:
 def test_a_report_reads_it_and_shows_the_password_nowhere(
     scene: Scene, tmp_path: Path, mechanism: str, user: str, secret: str
 ) -> None:
-    """Not in Spark's log with its plans and configurations, nor in its event log, on a command line
-    or in what the report leaves behind."""
+    """The password is not in Spark's log with its plans and configurations, in its event log, on a
+    command line or in what the report leaves behind."""
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "log4j2.properties").write_text(TALKATIVE)
     (tmp_path / "spark-events").mkdir()

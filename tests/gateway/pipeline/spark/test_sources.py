@@ -50,7 +50,7 @@ def test_the_output_is_in_no_input(
         ("out/of/here", "out"),
     ],
 )
-def test_the_output_may_be_beside_the_inputs(given: str, output: str) -> None:
+def test_the_output_may_be_next_to_the_inputs(given: str, output: str) -> None:
     """The output may even be in the folder that contains them."""
     Sources(inputs=[given]).require_without(os.path.abspath(output))  # noqa: PTH100  (no links)
 

@@ -78,7 +78,7 @@ async def test_a_broker_that_does_not_answer_is_passed_over() -> None:
     assert len(broker.asked) == 1
 
 
-async def test_without_a_coordinator_librdkafka_goes_on_alone() -> None:
+async def test_without_a_coordinator_librdkafka_continues_alone() -> None:
     """Nothing is asked."""
     broker = Coordinator(coordinates=False)
     async with running_fake_broker(broker):

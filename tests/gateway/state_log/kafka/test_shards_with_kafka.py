@@ -77,7 +77,7 @@ async def open_shards(
 
 
 async def test_a_shard_goes_from_one_process_to_another(kafka: KafkaCluster) -> None:
-    """With its groups, under the id of the whole log. A group of another shard is refused."""
+    """Its groups go with it, under the id of the whole log. A group of another shard is refused."""
     with trio.fail_after(LIMIT_S):
         async with AsyncExitStack() as resources:
             first = await resources.enter_async_context(open_shards(kafka, "shards-move"))
@@ -101,7 +101,7 @@ async def test_a_shard_goes_from_one_process_to_another(kafka: KafkaCluster) -> 
 
 
 async def test_a_second_owner_of_a_shard_is_fenced_by_the_epoch(kafka: KafkaCluster) -> None:
-    """Though nobody has told the first one that it has lost it. Its other shards continue until it
+    """It is fenced although nobody has told it of the loss. Its other shards continue until it
     ends."""
 
     async def run_first(task_status: trio.TaskStatus[ShardedLog]) -> None:
@@ -127,7 +127,7 @@ async def test_a_second_owner_of_a_shard_is_fenced_by_the_epoch(kafka: KafkaClus
                 assert await second.read(GROUPS[2]) == (epoch(3),)
 
 
-async def test_a_later_gateway_goes_on_with_the_shards(kafka: KafkaCluster) -> None:
+async def test_a_later_gateway_continues_with_the_shards(kafka: KafkaCluster) -> None:
     """The number of processes may differ. The runs of the later gateway are greater than those that
     the former one has counted on."""
     with trio.fail_after(LIMIT_S):
@@ -253,7 +253,7 @@ async def test_two_first_starts_at_once_leave_one_log(
                 await log.append(GROUPS[1], [epoch(1)])
 
 
-async def test_a_log_that_is_left_fences_the_next_owner_no_more(
+async def test_a_log_that_is_left_no_longer_fences_the_next_owner(
     kafka: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The former owner was about to take back a shard that the cluster had given up."""
