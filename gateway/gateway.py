@@ -415,9 +415,9 @@ def _report_end(
 
 
 def _was_asked_to_end(error: BaseException) -> bool:
-    """Whether this is only a cancellation that was wanted. A task that fails, such as the one whose
-    state log another gateway takes, cancels its siblings: the source is their nursery. Any other
-    source is an end that was wanted, also a deadline, for one within may pass just then."""
+    """Whether this is only a cancellation that was wanted. A task that fails, such as that of a
+    state log which another gateway takes, cancels its siblings: the source is their nursery. Any
+    other source is an end that was wanted, also a deadline, for one within may pass just then."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_was_asked_to_end, error.exceptions))
     return isinstance(error, trio.Cancelled) and error.source != "nursery"

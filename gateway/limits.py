@@ -19,7 +19,7 @@ class Share(Enum):
     ADDRESS = "counted for each address"
     """No total in itself."""
     GROUPS = "that of its groups"
-    """What is counted belongs to groups, of which each owner has its share."""
+    """What is counted belongs to groups, and each owner has a share of the groups."""
     TURNS = "its turn"
     """First come, first served; each gives its place back soon."""
     SPEED = "none: it saves time only"

@@ -16,7 +16,7 @@ FILES_BESIDES = 256
 
 def connections_within(wanted: int | None) -> int:
     """The number of connections that the process may have: `wanted`, by default CONNECTIONS_MAX, or
-    what the limit on open files allows. Raises that limit, whose usual value of 1024 is low."""
+    what the limit on open files allows. It raises that limit, whose usual value of 1024 is low."""
     connections = CONNECTIONS_MAX if wanted is None else wanted
     allowed = _allow_open_files(connections * FILES_PER_CONNECTION + FILES_BESIDES)
     besides = min(FILES_BESIDES, allowed // 2)

@@ -22,8 +22,8 @@ from gateway.events.catalog import EVENTS
 
 INFO_LINES_MAX, EVENT_LINES_MAX = 1_000, 100
 """Lines of one kind and address that are written in an interval, on level info, and about events
-that are warnings: they tell of the life of groups, and each is about something else. On level debug
-all are written."""
+that are warnings: they describe the life of groups, and each is about something else. On level
+debug all are written."""
 COUNTED_KINDS = frozenset({"request_refused"})
 """Lines on level info that a client can cause with each request. They are conditions, too."""
 
@@ -53,7 +53,7 @@ _CONCERNED = frozenset(
         *("bytes_per_s_after", "fetches_per_s_before", "fetches_per_s_after"),
     }
 )
-"""Fields that name what a line concerns, or how much. They do not tell conditions apart."""
+"""Fields that name what a line concerns, or how much. They do not distinguish conditions."""
 _IS_SUMMARY = "_is_summary"
 
 _Line = structlog.typing.EventDict
@@ -162,7 +162,7 @@ def _lines_max(event: str, level: str) -> int:
 
 
 def _cause(line: _Line) -> int:
-    """What tells apart conditions of one kind, in a fixed size."""
+    """A key of fixed size that distinguishes conditions of one kind."""
     if line.get("client_host") or line.get("client"):
         return hash(line.get("error_code"))
     cause = [(name, repr(value)) for name, value in line.items() if name not in _CONCERNED]

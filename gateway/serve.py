@@ -76,7 +76,7 @@ QUIET_START_S = 3.0
 
 OBJECTS_PER_COLLECTION = 50_000
 """How many objects the gateway makes between two garbage collections. Requests leave few cycles,
-and while a thousand members join, a collection finds hardly anything but what they still need."""
+and while a thousand members join, almost everything that a collection visits is still needed."""
 
 
 def run(settings: Settings, read_again: Callable[[], Settings]) -> int:

@@ -649,7 +649,8 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _fit_the_admin_api(self) -> Self:
-        """Check that nobody reaches the admin API from outside without a token, or reads one."""
+        """Check that the admin API cannot be reached from outside without a token, and that no
+        token can be read."""
         if self.admin_listen is None and self.admin_token_file is not None:
             raise ValueError("admin_token_file: needs admin_listen")
         if self.admin_view_token_file is not None and self.admin_token_file is None:

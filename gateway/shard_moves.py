@@ -1,9 +1,9 @@
-"""Gives up shards and opens others, as the parent of the fleet says, or the group of a fleet that
-runs on several machines.
+"""Gives up shards and opens others, as ordered by the parent of the fleet, or by the group of a
+fleet that runs on several machines.
 
-What a process gives up ends like the groups of a gateway that shuts down: what waits is refused,
-what is being written or stored ends, and the state log has the rest. What it takes begins like the
-groups of a gateway that starts. Clients find the other process by FindCoordinator.
+The groups that a process gives up end as in a gateway that shuts down: waiting requests are
+refused, writes and commits under way end, and the state log has the rest. The groups that it takes
+begin as in a gateway that starts. Clients find the other process by FindCoordinator.
 """
 
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ class LastMove:
 
 
 class OrderSource(Protocol):
-    """Who decides which shards the process has."""
+    """The party that decides which shards the process has."""
 
     @property
     def orders(self) -> trio.MemoryReceiveChannel[OwnerTable | Take | Lose]:
@@ -44,7 +44,7 @@ class OrderSource(Protocol):
         ...
 
     async def say_of_shard(self, word: GaveUp | Opened | NotOpened) -> None:
-        """Learn what has become of a shard."""
+        """Report what has become of a shard."""
         ...
 
 
@@ -81,8 +81,8 @@ class ShardMoves:
         self.last: LastMove | None = None
 
     async def run(self) -> None:
-        """Obey until cancelled. A shard that cannot be opened costs the others nothing: the parent
-        says later who tries it again."""
+        """Obey until cancelled. A shard that cannot be opened does not affect the others: the
+        parent decides later which process tries it again."""
         for shard, reason in self._state_log.unopened.items():
             await self._report_unopened(shard, reason)
         async with trio.open_nursery() as nursery:
@@ -99,7 +99,8 @@ class ShardMoves:
                         nursery.start_soon(self._give_up_once_open, shard)
 
     async def _give_up_others(self) -> None:
-        """Give up what other slots own, all at once: from now on their requests are refused."""
+        """Give up what other slots own, all at the same time: from now on their requests are
+        refused."""
         held = self._state_log.open_shards | self._opening.keys()
         async with trio.open_nursery() as nursery:
             for shard in sorted(held - set(self.member.own_shards)):
@@ -118,7 +119,7 @@ class ShardMoves:
         concerns = partial(is_in_shard, shard, self.member.shards)
         hosted = await self._groups.give_up(concerns)
         self._keep_members_away(shard, self._groups.orders.away.hand_over(concerns))
-        self._offsets.flush()  # the commits of its groups are told before their hostings end
+        self._offsets.flush()  # the commits of its groups are reported before their hostings end
         took_ms = self._clock.now_ms() - began_ms
         self._journal.give_up(shard, groups=hosted, took_ms=took_ms)
         await self._state_log.close_shard(shard)
@@ -151,7 +152,7 @@ class ShardMoves:
         await self._link.say_of_shard(Opened(shard))
 
     def _keep_members_away(self, shard: int, handed_over: bytes | None) -> None:
-        """Leave to the next process who is away, in a file."""
+        """Leave the next process a file with the members that are away."""
         path = self._away_file(shard)
         if path is None:
             return

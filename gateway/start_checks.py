@@ -71,7 +71,8 @@ async def check_cluster(
     max_connections: int,
 ) -> None:
     """Log what the cluster does not allow the gateway, how few connections its brokers accept, and
-    who else may write the gateway's topics. A broker that does not tell ends no start."""
+    who else may write the gateway's topics. A broker that does not say does not prevent the
+    start."""
     with suppress(UpstreamError), trio.move_on_after(CHECK_TIMEOUT_S):
         async with await BrokerConnection.open(*address, access=access) as connection:
             if is_embedded(connection.versions):
@@ -117,7 +118,7 @@ async def group_config_at(settings: Settings, address: Address, access: Access) 
 
 
 def warn_of_nodes(processes: int, cluster: FoundCluster) -> None:
-    """Log that a fleet of so many processes, on all its machines, has many coordinator nodes."""
+    """Log that a fleet of this many processes, on all its machines, has many coordinator nodes."""
     nodes = processes * len(cluster.brokers)
     if nodes > MANY_COORDINATOR_NODES:
         log.warning("coordinator_nodes_many", nodes=nodes, processes=processes)
@@ -125,7 +126,7 @@ def warn_of_nodes(processes: int, cluster: FoundCluster) -> None:
 
 async def check_fleet_group(group_id: str, address: Address, access: Access) -> None:
     """Raises FleetError if the gateway may not join the group of its fleet. A broker that does not
-    tell ends no start."""
+    say does not prevent the start."""
     with suppress(UpstreamError), trio.move_on_after(CHECK_TIMEOUT_S):
         async with await BrokerConnection.open(*address, access=access) as connection:
             if not await may_read_group(connection, group_id):

@@ -67,7 +67,7 @@ _AWAY: Sequence[MemberStatus] = [(state, STATIC_LEAVE_EPOCH) for state in Member
 """How native members count that left temporarily."""
 
 _UNAFFECTED: MemberStatus = (MemberState.STABLE, None)
-"""How a classic member counts that has exactly its target and nothing to revoke, whatever its
+"""The status of a classic member that has exactly its target and nothing to revoke, whatever its
 epoch."""
 
 

@@ -61,8 +61,8 @@ class GroupConfig:
     consumer_max_heartbeat_interval_ms: int = 15_000
     consumer_max_size: int = INT32_MAX
     broker_limits: tuple[tuple[str, int], ...] = ()
-    """The limits of groups that the brokers have, by config name, as far as they tell them.
-    Refusals name them, because a limit that is set here may differ from theirs."""
+    """The brokers' limits of groups, by config name, as far as they reveal them. Refusals name
+    them, because a limit that is set here may differ."""
 
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
@@ -133,7 +133,7 @@ class GroupConfig:
     roll_policy: RollPolicy = field(default_factory=RollPolicy)
 
     is_served_by_setting: bool = False
-    """Whether a group that begins here does so only because a setting says so, and not because an
+    """Whether a group that begins here does so only because of a setting, and not because an
     operator has adopted it."""
 
     reconnect_timeout_ms: int = 15_000

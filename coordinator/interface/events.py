@@ -131,7 +131,7 @@ class Leaver:
 
     @property
     def comes_back(self) -> bool:
-        """Whether the client may be about to restart, as far as its reason tells."""
+        """Whether the client may be about to restart, as far as its reason shows."""
         return self.reason not in REASONS_TO_STAY_AWAY
 
 

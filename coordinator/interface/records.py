@@ -182,7 +182,7 @@ class ReleaseState:
     """The member id under which this coordinator still keeps its place at the other one, after all
     members have given up what they held."""
     is_native_due: bool = False
-    """Whether native members come back then, one of which has to be the first at the other
+    """Whether native members come back then. One of them has to be the first at the other
     coordinator."""
 
     @property

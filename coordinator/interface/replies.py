@@ -90,9 +90,9 @@ class LeaveGroupReply:
 
 @value()
 class ConsumerHeartbeatReply:
-    """Answers a ConsumerGroupHeartbeat. `assignment` None means unchanged. The last two fields tell
-    of the assignment, and mean nothing without it: what a client-side assignor says to the member,
-    and the error of the assignor's last attempt."""
+    """Answers a ConsumerGroupHeartbeat. `assignment` None means unchanged. The last two fields are
+    about the assignment, and mean nothing without it: what a client-side assignor says to the
+    member, and the error of the assignor's last attempt."""
 
     error: ErrorCode = ErrorCode.NONE
     reason: str = ""

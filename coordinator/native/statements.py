@@ -1,4 +1,4 @@
-"""What the owned partitions that a native member states prove (rule 3.7, DEV D90).
+"""What a native member's statement of its owned partitions proves (rule 3.7, DEV D90).
 
 A client may take a partition after it has stated that it does not own it: an earlier answer is
 still on its way, or the client has received the answer and not acted on it yet. A statement

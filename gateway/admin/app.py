@@ -48,7 +48,7 @@ SUBSCRIBERS_MAX = 32
 """Streams of events at a time, with a share for each address. None has a queue: each reads the
 board's memory of events."""
 EVENTS_TOGETHER_MAX = 100
-"""Events of one stream that are sent at once."""
+"""The most events of one stream that are sent together."""
 KEEP_ALIVE_S = 15.0
 """How often a stream without events shows that it is alive."""
 PAGE_TYPES = {
@@ -235,8 +235,8 @@ async def _body(request: Request) -> bytes:
 
 
 def _start(recent: RecentEvents, given: str | None) -> int | None:
-    """The position after which a stream begins; None if `given` is no id. Of another process's
-    stream, everything is told."""
+    """The position after which a stream begins; None if `given` is no id. Everything in another
+    process's stream is sent."""
     if given is None:
         return recent.last
     stream_id, _, position = given.rpartition("-")

@@ -20,6 +20,6 @@ class AdminConfig:
     tls: TlsContext | None = None
     """None listens in plain text, on loopback only."""
     is_shared: bool = False
-    """Whether several processes listen at the port, each of which answers for all."""
+    """Whether several processes listen at the port. Each of them answers for all."""
     metrics_groups_max: int = 500
     """Groups with metrics of their own."""

@@ -119,8 +119,8 @@ class GroupStats:
         self.last_ms = max(now_ms, self.last_ms)
 
     def end_rebalance(self, now_ms: int, state: str) -> float | None:
-        """The length in seconds of a rebalance that has ended. Events are told just before the
-        group moves, so its state counts from the next moment on."""
+        """The length in seconds of a rebalance that has ended. Events are reported just before the
+        group changes its state, so the new state counts from the next moment on."""
         is_over = state in _AT_REST or state in _EMPTY
         since_ms = self._rebalances_since_ms
         if since_ms is None or not is_over or now_ms <= self._changed_ms:
@@ -161,13 +161,13 @@ class GroupStats:
                 self._refused = (event.client_id[:LINE_CHARS_MAX], protocol)
             case GroupConfigsAltered(overrides=overrides):
                 policy = RollPolicy().overridden(overrides)
-                if policy != self._policy:  # other configs refuse nobody
+                if policy != self._policy:  # other configs do not refuse members
                     self._policy, self.refusal = policy, None
             case MemberJoined() if (event.client_id, event.protocol) == self._refused:
                 self.refusal = None
             case ClientSeen():
                 self._see(event)
-            case GroupForwarded():  # no event tells what the cluster's coordinator grants
+            case GroupForwarded():  # no event reports what the cluster's coordinator grants
                 self._owners.clear()
                 self._owned = 0
                 self._held.clear()

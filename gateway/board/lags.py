@@ -1,4 +1,4 @@
-"""How far the consumers of each group are behind: a fold of the commits that events tell, and of
+"""How far the consumers of each group are behind: a fold of the commits that events report, and of
 the partitions' ends that the gateway asks for. Pure; `lag_watch.py` asks.
 
 The number of partitions that are asked for at a time has a limit, so the groups have turns. A sum
@@ -42,8 +42,8 @@ class PartitionLag(NamedTuple):
     committed: int
     end: int
     behind_ms: int | None
-    """How old the oldest record is that is not committed, at most; None if it was there before the
-    first measurement that is remembered."""
+    """The greatest possible age of the oldest record that is not committed; None if it was there
+    before the first measurement that is remembered."""
     at_ms: int
     """When its end was measured."""
 
@@ -185,7 +185,8 @@ class ShownLag(NamedTuple):
 
     records: int
     behind_ms: int | None
-    """How old its oldest record is that is not committed, at most; None if that is not known."""
+    """The greatest possible age of its oldest record that is not committed; None if that is not
+    known."""
     at_ms: int
     """When that was so."""
 

@@ -6,8 +6,8 @@ if the group still has members. It made it worse if the group has fallen behind 
 a share of what it consumed before. It also did if the consumer's own partitions are behind by that
 share of their part, and have fallen behind since, or the consumer reads less than before by the
 same share. A consumer without lag reads less because there is less to read. Partitions that were
-not counted at the step, or no longer are, count for nothing: nobody may subscribe to their topic
-any more. A consumer that switches again and again flaps.
+not counted at the step, or no longer are, do not count: the topic may have no subscribers any more.
+A consumer that switches again and again flaps.
 """
 
 from collections import defaultdict, deque
@@ -156,8 +156,8 @@ class Steps:
                 pass
 
     def drop_open(self) -> None:
-        """Judge no step of the last minute: nobody could read for a time, because the gateway was
-        paused, or no broker answered."""
+        """Do not judge the steps of the last minute: consumers could not read for a time, because
+        the gateway was paused, or no broker answered."""
         self._open.clear()
 
     def _sample(self, group_id: str, at_ms: int) -> None:

@@ -205,7 +205,8 @@ def _shards(process: ProcessLine) -> str:
 
 
 def format_age(age_ms: int | None) -> str:
-    """An age, rounded up: often it is an upper limit. In the largest unit of which it has two."""
+    """An age, rounded up because it is often an upper limit, in the largest unit that it has at
+    least two of."""
     if age_ms is None:
         return "?"
     seconds = -(-max(0, age_ms) // 1000)

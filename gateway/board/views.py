@@ -64,8 +64,9 @@ class GroupLine(View):
     """The records that the group has not committed yet, over the partitions with a commit; null if
     it was not looked at recently."""
     behind_ms: Count | None
-    """How old the oldest record is that is not committed, at most, as the ends of the partitions
-    have shown since the gateway looks at them; null if it was there before."""
+    """The greatest possible age of the oldest record that is not committed, as the ends of the
+    partitions have shown since the gateway began to look at them; null if the record was there
+    before."""
     lag_at_ms: int | None
     """When `lag` and `behind_ms` were so, in milliseconds since 1970 (UTC)."""
     since_ms: int | None
@@ -113,7 +114,8 @@ class PartitionLine(View):
     """Null if the gateway has not asked for it yet."""
     lag: Count | None
     behind_ms: Count | None
-    """How old the oldest record is that is not committed, at most; null if that is not known."""
+    """The greatest possible age of the oldest record that is not committed; null if that is not
+    known."""
 
 
 class ClientMember(View):
@@ -158,7 +160,8 @@ class GroupPage(GroupLine):
     last_step: str | None
     """What the latest step did cost; null if there was none in this process."""
     last_refusal: str | None
-    """Why a client was refused that would have converted the group; null if none was recently."""
+    """The reason why a client that would have converted the group was refused; null if there was
+    none recently."""
     lag_before: int | None
     """The group's lag when it was converted last; null if unknown."""
     lag_history: tuple[int, ...]

@@ -29,7 +29,7 @@ _NEEDED = {"WRITE": 4, "CREATE": 5, "DELETE": 6, "DESCRIBE": 8}
 
 async def missing_operations(connection: BrokerConnection, topic: str) -> list[str]:
     """The operations on a topic that does not exist yet which the user may not do; empty if the
-    broker does not tell. Raises UpstreamError."""
+    broker does not say. Raises UpstreamError."""
     highest = connection.highest_version(ApiKey.METADATA)
     (described,) = (await connection.ask(*request_operations([topic], highest))).topics
     if described.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
@@ -122,7 +122,7 @@ async def try_transaction(
 
 
 def _write(config: Mapping[str, Any], topic: str) -> int | None:
-    """The broker's time at which it stored a record; None if it tells none. Raises
+    """The broker's time at which it stored a record; None if the answer has none. Raises
     KafkaException."""
     stored_ms: list[int] = []
 
@@ -140,7 +140,7 @@ def _write(config: Mapping[str, Any], topic: str) -> int | None:
 
 
 def judge_clock(sent_ms: int, stored_ms: int | None, answered_ms: int) -> Finding:
-    """What the time at which a broker stored a record says about its clock, if it tells one."""
+    """What the time at which a broker stored a record says about its clock, if there is one."""
     if stored_ms is None:
         return Finding(subject=CLOCKS, result=Result.UNKNOWN, detail="the broker tells no time")
     ahead_ms = max(0, stored_ms - answered_ms)

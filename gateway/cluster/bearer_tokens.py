@@ -22,7 +22,7 @@ ANSWER_BYTES_MAX = 1024 * 1024
 USED_SHARE = 0.8
 """The used share of a token's lifetime. A connection that begins later gets a new one."""
 LIFETIME_S = 60.0
-"""The lifetime of a token if the server does not tell it."""
+"""The lifetime of a token if the server does not state it."""
 
 
 class _NoRedirects(HTTPRedirectHandler):

@@ -26,7 +26,7 @@ async def broker_configs(
     connection: BrokerConnection, node_id: int, names: Collection[str]
 ) -> Mapping[str, str | None]:
     """These configs of the broker at the other end, whose id is `node_id`. Those that it does not
-    have, or does not tell, are missing. Raises UpstreamError."""
+    have, or does not reveal, are missing. Raises UpstreamError."""
     return configs_in(await connection.ask(configs_request(node_id, names)))
 
 
@@ -48,8 +48,8 @@ def configs_in(answer: DescribeConfigsResponse) -> Mapping[str, str | None]:
 async def cluster_numbers(
     connection: BrokerConnection, access: Access, names: Collection[str]
 ) -> Mapping[str, int]:
-    """These configs, which are numbers and the same on each broker; empty if no broker tells them.
-    Raises UpstreamError if the connection is lost."""
+    """These configs, which are numbers and the same on each broker; empty if no broker reveals
+    them. Raises UpstreamError if the connection is lost."""
     brokers = (await connection.ask(MetadataRequest(topics=()))).brokers
     for broker in islice(brokers, BROKERS_ASKED_MAX):
         address = (broker.host, broker.port)

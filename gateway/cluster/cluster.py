@@ -265,7 +265,7 @@ class Cluster:
             raise UpstreamError(f"more than {limit} topics are asked for by {who}")
 
     def _make_room(self, owner: QuotaKey | None, count: int, keep: Collection[str]) -> bool:
-        """Whether the owner may have so many more topics, perhaps after others are dropped."""
+        """Whether the owner may have this many more topics, perhaps after others are dropped."""
         if not self._followed.has_room(owner, count):
             self._give_up_unneeded(keep)
         return self._followed.has_room(owner, count)

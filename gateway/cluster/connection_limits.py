@@ -17,7 +17,8 @@ from kafka_codecs.metadata import MetadataRequest, MetadataResponseBroker
 BROKERS_ASKED_MAX = 20
 """Brokers of one cluster usually have the same configs."""
 ANSWER_TIMEOUT_S = 5.0
-"""The limit for each of them. All are asked at once, so that one that hangs hides no other."""
+"""The limit for each of them. All are asked at the same time, so that one that hangs does not hide
+the others."""
 
 _TOTAL, _PER_IP = "max.connections", "max.connections.per.ip"
 _OVERRIDES = "max.connections.per.ip.overrides"
@@ -37,7 +38,7 @@ async def connection_limits_below(
     wanted: int, connection: BrokerConnection, access: Access
 ) -> list[ConnectionLimit]:
     """The limits of brokers that are below this number of connections. A broker that cannot be
-    asked, or does not tell without DESCRIBE_CONFIGS on the cluster, adds none. Raises
+    asked, or hides its limits because DESCRIBE_CONFIGS on the cluster is missing, adds none. Raises
     UpstreamError."""
     limits_below: list[ConnectionLimit] = []
 

@@ -117,7 +117,7 @@ class Offline:
         return hosted_ids
 
     async def release(self, group_id: str) -> int:
-        """Give a group back to the cluster, and tell what comes of it. Returns the exit status."""
+        """Give a group back to the cluster, and report the outcome. Returns the exit status."""
         try:
             state = await self._read(group_id)
         except StateLogError as error:

@@ -51,7 +51,7 @@ def run(
 
 
 class _SentencePrinter:
-    """Sentences in order. Each is told with the next one, which may stand for both; who follows
+    """Sentences in order. Each is printed with the next one, which may stand for both. A follower
     does not wait for that."""
 
     def __init__(self, *, joins: bool) -> None:

@@ -132,7 +132,7 @@ class Handlers:
             raise CommandRefused(_unread(error)) from None
 
     async def _obey(self, order: Order, given_by: str) -> Outcome | CommandRefused:
-        """The outcome of a command, which an event tells."""
+        """The outcome of a command, which an event reports."""
         outcome: Outcome | CommandRefused = CommandRefused(SHUTS_DOWN)
         try:
             if not isinstance(order, OfGateway):

@@ -135,13 +135,13 @@ class AssessGroup(_Message):
 
 
 class LatestEvents(_Message):
-    """Say what happened recently: to a group, or to the gateway and all groups."""
+    """List what happened recently: to a group, or to the gateway and all groups."""
 
     group_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)] | None = None
 
 
 class DescribeClient(_Message):
-    """Say of which groups a client is a member, and how it stands there."""
+    """Say which groups a client is a member of, and how it stands there."""
 
     client_id: Annotated[str, Field(min_length=1, max_length=GROUP_ID_BYTES_MAX)]
 

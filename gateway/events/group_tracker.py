@@ -1,7 +1,7 @@
 """Follows a group by its events, and reports what follows from them.
 
 Three things come from it. A snapshot at any place between two lines, so that a file of events can
-begin with it. The end of the grants whose topic was deleted, which no record of the engine tells.
+begin with it. The end of the grants whose topic was deleted, which no record of the engine shows.
 And the costs of rebalances and steps. The cost of an event follows what it changes."""
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +54,7 @@ class GroupTracker:
         return self._costs.settle(state, at_ms)
 
     def snapshot(self, state: str | None = None) -> GroupLoaded:
-        """The whole group. `state`: that of a consumer group, which no event tells."""
+        """The whole group. `state`: that of a consumer group, which no event reports."""
         return self._group.snapshot(state)
 
     def _ends_of_deleted(self, event: GatewayEvent) -> Iterator[GrantEnded]:

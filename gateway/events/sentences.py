@@ -2,7 +2,7 @@
 
 Only what an operator acts on, or waits for, is a sentence (`_SENTENCES`). The other events are
 details: they state what each cause did to partitions and epochs, and stay one key away. Where one
-cause makes several events, one sentence tells them: an adoption, a release, a command.
+cause leads to several events, one sentence covers them: an adoption, a release, a command.
 """
 
 import re
@@ -20,7 +20,7 @@ NAMED_MAX = 3
 """Blockers or members named in a sentence; the others are only counted."""
 
 WITH_CLUSTER = "the cluster serves it"
-"""How a reason begins that the sentence of `group_forwarded` has told."""
+"""The beginning of a reason that the sentence of `group_forwarded` has given."""
 
 _GENERATED_ID = re.compile(r"(?P<client_id>.+)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The id that a coordinator gives a classic member."""
@@ -68,7 +68,7 @@ class _Departures(NamedTuple):
 
 
 class Narrator:
-    """Knows members by the ids of their clients, and tells events in order."""
+    """Knows members by the ids of their clients, and narrates events in order."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], str] = {}
@@ -90,7 +90,7 @@ class Narrator:
     ) -> str:
         """The event as a sentence; empty for a detail. Learns the names of members from it.
         `at_ms`: when it was, if a sentence may stand for the one before of its group as well
-        (`has_joined`): several members that were removed at one time are told together."""
+        (`has_joined`): several members that were removed at one time share a sentence."""
         self.has_joined = False
         if event.name not in _SENTENCES and event.name not in NAMING:
             return ""  # most events are details, whose fields need not be collected
@@ -132,7 +132,7 @@ class Narrator:
         return sentence + self._name_moved(event, group_id or "")
 
     def _is_part(self, event: str, group_id: str, fields: Fields) -> bool:
-        """Whether another sentence tells the event: that of the move or the command which has
+        """Whether another sentence covers the event: that of the move or the command which has
         caused it."""
         match event:
             case "adoption_started":
@@ -167,7 +167,7 @@ class Narrator:
             del self._moving[next(iter(self._moving))]
 
     def _name_moved(self, event: str, group_id: str) -> str:
-        """Who has moved with the group, at the end of the sentence that tells it."""
+        """The members that moved with the group, for the end of the sentence about the move."""
         if event not in ("group_adopted", "group_released"):
             return ""
         names = self._moving.pop(group_id, [])
@@ -209,7 +209,7 @@ class Narrator:
 
 
 NAMING = frozenset({"client_seen", "group_loaded"})
-"""Details that tell the clients of members."""
+"""Details that name the clients of members."""
 
 _NameOf = Callable[[str], str]
 _Sentence = Callable[[Fields, _NameOf], str]
@@ -281,7 +281,7 @@ def _name_blockers(blockers: Iterable[Fields], count: int) -> str:
 
 
 def _name_few(names: Sequence[str], count: int, separator: str = ", ") -> str:
-    """The first few of so many names."""
+    """The first few of these names."""
     named = names[:NAMED_MAX]
     more = count - len(named)
     return separator.join(named) + (f"{separator}and {more:,} more" if more > 0 else "")
@@ -290,7 +290,7 @@ def _name_few(names: Sequence[str], count: int, separator: str = ", ") -> str:
 def _tell_conversion(fields: Fields, name_of: _NameOf) -> str:
     members = f" with its {_count(fields['members'], 'member')}" if fields["is_live"] else ""
     who, _, did = fields["cause"].partition(" ")
-    name = name_of(who)  # that of a joiner is told with its own event, which follows
+    name = name_of(who)  # that of a joiner is part of its own event, which follows
     because = f": {name} {did.replace('_', ' ')}" if name != who else ""
     return f"converted {_DIRECTIONS[fields['direction']]}{members}{because}"
 

@@ -59,7 +59,7 @@ class TrackedGroup:
         self._topic_ids: dict[str, str] = {}
 
     def snapshot(self, state: str | None = None) -> GroupLoaded:
-        """The whole group. `state`: that of a consumer group, which no event tells."""
+        """The whole group. `state`: that of a consumer group, which no event reports."""
         return GroupLoaded(
             kind=self.kind,
             state=self._state if self.kind != "consumer" or state is None else state,

@@ -95,7 +95,7 @@ def answer_for_nodes(
 def _of_broker(resource: DescribeConfigsResource) -> DescribeConfigsResource:
     name = resource.resource_name
     is_broker = resource.resource_type == ConfigResourceType.BROKER
-    # A client may send thousands of digits, of which Python makes no number.
+    # A client may send thousands of digits, which Python does not convert to a number.
     if not (is_broker and len(name) == ID_DIGITS and name.isdecimal()):
         return resource
     return replace(resource, resource_name=str(broker_of(int(name))))

@@ -49,7 +49,7 @@ class FleetState(BaseModel):
 
 
 def open_state(folder: Path, slots: int, name: str = FILE_NAME) -> FleetState:
-    """The state of a fleet of so many processes, new or as it was left. Lock the folder first.
+    """The state of a fleet of this many processes, new or as it was left. Lock the folder first.
 
     Raises StateFolderError.
     """

@@ -124,7 +124,7 @@ def shard_of(group_id: str, shards: int) -> int:
 
 
 def is_in_shard(shard: int, shards: int, group_id: str) -> bool:
-    """Whether a group is in this shard, of so many."""
+    """Whether a group is in this shard; `shards` is their number."""
     return shard_of(group_id, shards) == shard
 
 

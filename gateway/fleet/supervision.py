@@ -351,8 +351,8 @@ class Supervision:
         yield from self._drain_if_left(slot)
 
     def _drain_if_left(self, slot: int, ticks: int = 0) -> Iterator[DrainProcess]:
-        """Drain a process that gave up all shards for which there is another one, long enough ago:
-        so many further ticks have passed."""
+        """Drain a process once it has given up all shards that others can take, and LINGER_TICKS
+        have passed since. `ticks` have passed since the previous call."""
         one = self._slots[slot]
         keeps = any(
             holder == slot != owner

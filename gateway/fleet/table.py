@@ -71,7 +71,7 @@ class Seat(_Value):
 
     @property
     def process_key(self) -> str:
-        """What tells it from others of its name that came before or after it."""
+        """The key that distinguishes it from earlier and later processes of its name."""
         return self.stamp.rpartition("-")[0]
 
     @property
@@ -248,9 +248,9 @@ def _granted_since(announced: Announcement, before: FleetTable) -> frozenset[int
 def _assign_slots(
     announcements: Mapping[str, Announcement], before: FleetTable, now_ms: int
 ) -> tuple[Mapping[str, int], tuple[GoneSlot, ...]]:
-    """The slot of each member, and the slots that are still free. Who has one keeps it; who
-    remembers one gets it, unless another address has it now. There may be too few slots: the last
-    members then get none."""
+    """The slot of each member, and the slots that are still free. A gateway that has a slot keeps
+    it. One that remembers a slot gets it, unless another address has it now. There may be too few
+    slots: the last members then get none."""
     reserved = {gone.slot: gone for gone in before.gone if gone.until_ms > now_ms}
     for seat in before.seats:
         until_ms = now_ms + GONE_MS

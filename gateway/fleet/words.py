@@ -88,7 +88,8 @@ class StopAccepting:
 @dataclass(frozen=True, slots=True)
 class OwnerTable:
     """The slot that has each shard from now on. Give up those of other slots. A process of a fleet
-    that runs on several machines tells its parent, with NO_SLOT for shards that are elsewhere."""
+    that runs on several machines sends it to its parent, with NO_SLOT for shards that are
+    elsewhere."""
 
     slots: tuple[int, ...]
 

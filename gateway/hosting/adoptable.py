@@ -195,8 +195,8 @@ def _member(
 def resumes_at(
     adoption: AdoptionState, group: DescribedGroup, join_metadata: AnchorJoinMetadata
 ) -> AdoptionStage:
-    """Where the adoption of a killed process continues. Only of a locked group it is certain that
-    nobody else had it."""
+    """Where the adoption of a killed process continues. Only a locked group certainly had no other
+    owner."""
     there = {member.member_id for member in group.members}
     anchors = {
         member_id for member_id in there if member_id.startswith(f"{join_metadata.instance_id}-")

@@ -360,8 +360,8 @@ class Anchor:
         If a consumer had it, at least four generations have begun: with the removal of the anchor,
         with the consumer's joining and leaving, and with the anchor's return. Fewer may come from a
         late JoinGroup of this anchor, or of another gateway with the same state log. More may come
-        from joins that got no answer. A group that was converted or deleted, or of which its
-        coordinator has lost the records, begins at generation 1.
+        from joins that got no answer. A group that was converted or deleted, or whose coordinator
+        has lost its records, begins at generation 1.
         """
         if self._held is None:
             return None

@@ -179,7 +179,7 @@ class WatchedGroups:
         self._described: set[str] = set()
 
     def take_described(self) -> Collection[str]:
-        """The groups of which all members have become known since the previous call."""
+        """The groups all of whose members have become known since the previous call."""
         described, self._described = self._described, set()
         return described
 

@@ -67,7 +67,7 @@ POSTPONED_MS = 1_000
 STALLED_AFTER_MS = 30_000
 """How long members may stay silent after joining before another group may take the place."""
 STATED_OF_GONE_MAX = 16
-"""What members stated that have gone is kept for so many, and for as many as the group has."""
+"""How many departed members' statements are kept, apart from one for each member of the group."""
 BEFORE_A_DEADLINE_MAX = 64
 """Waiting requests that are decided before a due deadline."""
 
@@ -127,7 +127,8 @@ class LoggedEngine:
         self._retry_ms = LOAD_RETRY_MS
         self._told = ""
         self._last_statements: dict[str, tuple[int, frozenset[Partition]]] = {}
-        """The epoch and the partitions that each native member has stated last, as events tell."""
+        """The epoch and the partitions that each native member has stated last, as events report
+        them."""
         self._has_served = False
         self._answered_ms = 0
         self._is_snapshot_due = True
@@ -369,7 +370,7 @@ class LoggedEngine:
         self, event: Event, now_ms: int, answers_within_ms: int = 0
     ) -> SteadyStep | None:
         """Decide and apply an event that meets the group at rest: there is nothing to write, to
-        tell or to grant. None if it needs more than that; then nothing has changed.
+        report or to grant. None if it needs more than that; then nothing has changed.
         `answers_within_ms`: how long the latest heartbeats took to be answered."""
         if self.phase is not _READY or self._queue or self._happened:
             return None
@@ -377,7 +378,7 @@ class LoggedEngine:
         due_ms = core.next_deadline_ms()
         if due_ms is None or due_ms <= now_ms:
             return None
-        # Events tell what a member states once. Some clients repeat it in each heartbeat.
+        # Events report a member's statement once. Some clients repeat it in each heartbeat.
         if (
             isinstance(event, ConsumerHeartbeatReceived)
             and event.owned is not None

@@ -95,7 +95,7 @@ LookupOutcome = LiveMembers | OtherGroupType | NoMembers | LookupFailed | Broker
 
 
 def foreign_kind(protocol_type: str, protocol: str) -> str:
-    """What a group is that is none of consumers; empty if it is one, as far as known."""
+    """The kind of a group that is not a consumer group; empty if it is one, as far as known."""
     if protocol_type not in ("", CONSUMER_PROTOCOL_TYPE):
         return f"its protocol type is {protocol_type}"
     return "it is a group of Kafka Streams" if protocol == STREAMS_PROTOCOL else ""

@@ -106,8 +106,8 @@ class Recall:
         self._to_own_nothing: set[str] = set()
         """The members that were told to own nothing: native ones, and classic ones in a round."""
         self._told_to_join: dict[str, int | None] = {}
-        """The native members that were told to join again, or to repeat their join, and on which
-        connection."""
+        """The native members that were told to join again, or to repeat their join, with the
+        connection they were told on."""
         self._back_with_epoch_0: set[str] = set()
         """The native members that wait under their ids for the cluster."""
         self._on_their_way: dict[int | None, deque[str]] = {}

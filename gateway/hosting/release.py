@@ -43,8 +43,8 @@ from kafka_codecs.describe_groups import DescribedGroup
 SETTLE_MAX_MS = 30_000
 """How long a release waits for the end of a rebalance before it begins."""
 GATHER_MAX_MS = 3_000
-"""How long the anchor waits for joins of members that were here a moment ago. As Kafka's
-`group.initial.rebalance.delay.ms`, which gathers the members of an Empty group."""
+"""How long the anchor waits for joins of members that were here a moment ago. It is the counterpart
+of Kafka's `group.initial.rebalance.delay.ms`, which gathers the members of an Empty group."""
 GATHER_MARGIN_MS = 5_000
 """How much shorter than the anchor's session it waits for members that still own partitions: it
 sends no heartbeats."""

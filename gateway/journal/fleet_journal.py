@@ -40,8 +40,8 @@ class FleetJournal(Journal):
         journal.emit(taken)
 
     def give_up(self, shard: int, *, groups: int, took_ms: int) -> None:
-        """End what the journal has of a shard that another process takes, with so many groups that
-        have members."""
+        """End what the journal has of a shard that another process takes. `groups`: how many of its
+        groups have members."""
         concerns = partial(is_in_shard, shard, self._shards)
         journal = self._runs.pop(shard, None)
         if journal is None:
@@ -69,8 +69,8 @@ class FleetJournal(Journal):
             journal.listen(listener)
 
     def emit_decision(self, decision: DecisionEvents, group_id: str | None) -> None:
-        """See `Journal`. What is told too late about a group of a shard that was given up has no
-        line: the lines of the next process may have its number."""
+        """See `Journal`. An event that comes too late, about a group of a shard that was given up,
+        has no line: the lines of the next process may have its number."""
         given_up = self._given_up
         if given_up and group_id is not None and shard_of(group_id, self._shards) in given_up:
             return

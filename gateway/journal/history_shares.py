@@ -9,10 +9,11 @@ from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal
 
 RECORD_BYTES_MAX = FOLDER_BYTES_MAX // 4
-"""What clients may fill of the files with events that have a record. Those beyond go elsewhere."""
+"""How much of the files clients may fill with events that have a record. Further ones go
+elsewhere."""
 OTHER_BYTES_MAX = FOLDER_BYTES_MAX - OVERFLOW_BYTES_MIN - RECORD_BYTES_MAX
-"""What they may fill with events that they cause without changing a group, such as joins that lead
-nowhere. Those beyond are left out."""
+"""How much clients may fill with events that they cause without changing a group, such as joins
+that lead nowhere. Further ones are left out."""
 OWNERS_MAX = 10_000
 """Owners that are counted apart. Any further ones share one part."""
 

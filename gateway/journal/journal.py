@@ -105,7 +105,7 @@ class Journal:
         self._shares_of_records = HistoryShares(RECORD_BYTES_MAX, now_ms)
         self._shares = HistoryShares(OTHER_BYTES_MAX, now_ms)
         self._latest_owners: dict[str, QuotaKey] = {}
-        """Whose request caused the latest of a group's own events that have an owner."""
+        """The owner of the request behind the latest of a group's own events that has one."""
         self._overflowing: set[str] = set()
         """The groups whose own events go to files that make way for those of others."""
         self._stated: StatedGroups | None = None
@@ -197,7 +197,7 @@ class Journal:
 
     def _beginning(self, batch: Sequence[DecisionEvents]) -> int:
         """The start time of the sequence that begins with this batch: not before lines that were
-        told while the batch waited. No two sequences begin at once."""
+        told while the batch waited. No two sequences begin at the same time."""
         self._last_began_ms = max(batch[0].at_ms, self._last_began_ms + 1, self._unplaced_ms)
         return self._last_began_ms
 
@@ -278,7 +278,7 @@ class Journal:
         return self._stated.statement_before(group_id, size, overflows=overflows)
 
     def _restate(self, group_id: str, statement: GroupLoaded | GroupForwarded) -> None:
-        """Write a statement once more: it is nothing new for the log and the listeners."""
+        """Repeat a statement: it is nothing new for the log and the listeners."""
         (envelope,) = self.stamp(DecisionEvents((statement,), self._now_ms()), group_id)
         self._write([envelope.line], group_id)
         self._follow_hosting(envelope)

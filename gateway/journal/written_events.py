@@ -2,7 +2,7 @@
 those that may be missing.
 
 A killed process can only miss the lines of batches that it was writing. So the end of the newest
-files tells of all of them; batches that are much older than that end were written long ago.
+files covers all of them; batches that are much older than that end were written long ago.
 """
 
 import json

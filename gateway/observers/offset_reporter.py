@@ -280,7 +280,7 @@ class OffsetReporter:
             self._emit(event, message.group_id)
 
     def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[GatewayEvent]:
-        """The commits to report before the group tells `events`: those of members whose partitions
+        """The commits to report before the group emits `events`: those of members whose partitions
         the events change."""
         ended: list[GatewayEvent] = []
         if group_id not in self._groups and group_id not in self._starts:

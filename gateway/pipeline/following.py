@@ -2,8 +2,8 @@
 
 Each group's lines are folded once. What stays of them is the fold of all but the last few and those
 of the last minute, these lines, and the rows. A round takes up the groups that it has lines of, and
-replaces their rows in the tables. All lines stay as well: a group of which a line comes late, or
-that several logs have, is folded again from all of its lines.
+replaces their rows in the tables. All lines stay as well: a group with a late line, or in several
+logs, is folded again from all of its lines.
 
 Everything is in one SQLite database, so that a round counts once or not at all. The files of tables
 are made from it: the next run writes those that a killed one has left.

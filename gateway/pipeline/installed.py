@@ -36,7 +36,7 @@ JAVA_MIN = 17
 
 _HOME = Path(__file__).with_name("java_home")
 _COLLECTOR = "-XX:+UseParallelGC -XX:MinSurvivorRatio=8 -XX:GCTimeRatio=9"
-"""Spark refuses a heap of 512 MiB of which the collector reserves a sixth for survivors. The heap
+"""Spark refuses a heap of 512 MiB if the collector reserves a sixth of it for survivors. The heap
 grows only while the collector takes more than a tenth of the time."""
 _ANSWER_S_MAX = 30
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')

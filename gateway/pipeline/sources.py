@@ -125,8 +125,8 @@ class Sources:
 
 
 def _spans_behind(topic: EventsTopic, offsets: Offsets) -> Sequence[Span]:
-    """All records of the topic, of which the offsets have been read. Raises PipelineError if there
-    are fewer. A leader that has just been elected may say an earlier end for a moment."""
+    """All records of the topic whose offsets have been read. Raises PipelineError if there are
+    fewer. A leader that has just been elected may say an earlier end for a moment."""
     spans = topic.spans(SILENCE_S_MAX)
     if _has_lost(spans, offsets):
         time.sleep(ELECTION_S)
@@ -181,7 +181,7 @@ def open_file(path: str) -> IO[bytes] | gzip.GzipFile | bz2.BZ2File:
 
 
 def fit(paths: Iterable[str], bytes_max: int) -> bool:
-    """Whether all files together have at most so many bytes, unpacked. Raises PipelineError."""
+    """Whether all files together have at most this many bytes, unpacked. Raises PipelineError."""
     for path in paths:
         with cannot_read(path):
             if not path.endswith(_PACKED):

@@ -1,4 +1,5 @@
-"""What the gateway remembers by names that clients choose: so much in total and of each owner."""
+"""What the gateway remembers by names that clients choose, with a limit in total and for each
+owner."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -8,8 +9,8 @@ from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import ShareRule
 
 LONG_NAME_CHARS = 1_000
-"""A name counts once more for each so many characters, because Kafka's may have 32 KiB. So limits
-on names limit memory, too."""
+"""A name counts again for each this many characters, because Kafka's may have 32 KiB. So limits on
+names limit memory, too."""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

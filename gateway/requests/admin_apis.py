@@ -242,7 +242,7 @@ class AdminApis:
         describe_groups = highest_version(request.upstream, ApiKey.DESCRIBE_GROUPS)
         empty = tuple(group_id for group_id in others if group_id in shown.known)
         if empty and describe_groups >= 0:
-            # ConsumerGroupDescribe does not tell a group without members from none.
+            # ConsumerGroupDescribe does not distinguish a group without members from none.
             descriptions: DescribeGroupsResponse = await request.upstream.ask(
                 DescribeGroupsRequest(groups=empty), describe_groups
             )

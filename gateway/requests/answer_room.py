@@ -25,7 +25,7 @@ class AnswerRoom:
     of what all long requests and answers take together."""
 
     def __init__(self, hold: Callable[[int], None]) -> None:
-        """`hold`: count so many bytes of memory until the client has its answer. May raise
+        """`hold` counts this many bytes of memory until the client has its answer. May raise
         TooMuchHeld."""
         self._left = ANSWER_BYTES_MAX
         self._uncounted = 0

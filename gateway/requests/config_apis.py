@@ -94,7 +94,7 @@ _OPERATIONS = {
 }
 
 _OTHER_KINDS = ("share.", "streams.", "errors.")
-"""How the names of configs begin that the cluster has of every group. Errors are those of share
+"""The prefixes of configs that the cluster has for every group. The "errors" are those of share
 groups (KIP-1191)."""
 
 _Resource = (

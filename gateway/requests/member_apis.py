@@ -113,8 +113,8 @@ class MemberApis:
         return messages.response(answer, version) if isinstance(answer, Reply) else pending
 
     async def _ask(self, request: GroupRequest, message: MemberMessage, call: Call) -> Struct:
-        """The answer about a group of which nothing is in memory, and need not be, as long as no
-        client joins it."""
+        """The answer about a group that is not in memory, and need not be as long as no client
+        joins it."""
         answer = await self._groups.router.answer_without_driver(message.group_id, call)
         if answer is None:
             answer = await self._groups.drivers.driver(message.group_id, request.owner).ask(call)

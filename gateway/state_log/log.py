@@ -85,7 +85,7 @@ class StateLog(Protocol):
         ...
 
     def config_overrides(self, group_id: str) -> Mapping[str, int] | None:
-        """The group's own configs; None if the log does not tell now."""
+        """The group's own configs; None if the log cannot say now."""
         ...
 
     async def unreadable_groups(self) -> Mapping[str, str]:

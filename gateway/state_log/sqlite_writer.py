@@ -35,7 +35,7 @@ WAL_BYTES_MAX = 16 * 1024 * 1024
 FREE_PAGES_MAX = 1_024
 """Free pages that the file keeps at least: it may need them again (4 MiB)."""
 FREE_SHARE_MAX = 4
-"""Beyond that and one page in so many, free pages go back to the file system."""
+"""Beyond that, and beyond one page in this many, free pages go back to the file system."""
 PAGES_PER_WRITE_MAX = 256
 """How many free pages go back after each transaction, so that no group waits long for it."""
 
@@ -46,7 +46,7 @@ the file is next opened."""
 
 
 class GroupWrite(NamedTuple):
-    """The records that one group writes at once."""
+    """The records that one group writes together."""
 
     group_id: str
     entries: Sequence[Entry]

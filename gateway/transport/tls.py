@@ -18,7 +18,7 @@ RECORD_BYTES_MAX = 16 * 1024
 """The longest plain text of one record (RFC 8446, section 5.1)."""
 
 PIECE_BYTES_MAX = 64 * 1024
-"""The most plain text that is encrypted at once, and the most ciphertext received at once."""
+"""The most plain text that is encrypted in one piece, and the most ciphertext received in one."""
 
 UNSENT_BYTES_MAX = 2 * PIECE_BYTES_MAX
 """The most ciphertext that waits for a slow peer: an encrypted piece, and what TLS itself has to
@@ -31,7 +31,7 @@ byte of plain text in it. Records without data, such as key updates, have no end
 
 RECORDS_PER_RECEIVE = 256
 """The most records that a single receive takes from one piece of ciphertext. Each costs as much as
-hundreds of bytes, and may have only one."""
+hundreds of bytes of data, and may have only one byte."""
 
 _SHORT_NAMES = {
     "commonName": "CN",
@@ -87,7 +87,7 @@ class TlsSocket:
         self._taken = 0  # bytes of plain text in it, which count as sent once it is
         self._has_ended = False  # nothing follows from the peer
         self.has_more = False
-        """Whether the latest receive ended at RECORDS_PER_RECEIVE. No event tells of the others."""
+        """Whether the latest receive ended at RECORDS_PER_RECEIVE. No event reports the others."""
 
     @property
     def subject(self) -> str | None:
@@ -168,7 +168,7 @@ class TlsSocket:
         self._sock.close()
 
     async def shake_hands(self) -> None:
-        """Raises OSError, of which ssl.SSLError is one."""
+        """Raises OSError, which includes ssl.SSLError."""
         while True:
             is_done = self._call(self._shake)
             while self._unsent:
@@ -256,8 +256,8 @@ async def begin_tls(
     """Shake hands over a connected socket: as its client if there is a server name to
     check, otherwise as its server.
 
-    The socket is closed unless the handshake succeeds. Raises OSError, of which ssl.SSLError is
-    one. The caller limits the time.
+    The socket is closed unless the handshake succeeds. Raises OSError, which includes ssl.SSLError.
+    The caller limits the time.
     """
     sock.setblocking(False)
     tls = context.wrap_bio(

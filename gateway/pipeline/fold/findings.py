@@ -86,9 +86,9 @@ class SeveralLogs:
         self.grants: dict[PartitionHistory, list[GrantPeriod]] = {}
         """All of them, which may not have ended."""
         self._apart: set[tuple[str, str]] = set()
-        """Gateways the first of which came first, whatever the clocks say: an offset came back from
-        the cluster before it was stored, or the second one began with what the first one had, or
-        with a member that had not joined yet."""
+        """Pairs of gateways whose first one came first, whatever the clocks say: an offset came
+        back from the cluster before it was stored, or the second one began with what the first one
+        had, or with a member that had not joined yet."""
         self.joined: dict[str, Source] = {}
         """The lines with which classic members joined. Their ids are new: the gateway made them."""
 

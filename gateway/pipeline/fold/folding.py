@@ -208,8 +208,8 @@ class ItemKey(NamedTuple):
 
 def read_items(lines: Iterable[tuple[str, str, str]]) -> Iterator[tuple[ItemKey, Item]]:
     """What these lines say: file, place and text of each. Items of a key are sortable. Lines of a
-    group's own sequence only name their run, which is told once. The fields of a group's line are
-    read with the group."""
+    group's own sequence only name their run, which is described once. The fields of a group's line
+    are read with the group."""
     marked: set[ItemKey] = set()
     for file, place, text in lines:
         if not text or text.isspace():
@@ -250,7 +250,7 @@ def unread_rows(items: Iterable[Item]) -> Tables:
 
 
 def share_of(name: str, count: int) -> int:
-    """Which of so many shares has what is about this name."""
+    """The share, of this many, that has the lines about this name."""
     return checksum_of(name) % count
 
 
@@ -330,7 +330,7 @@ def fold_in_memory(group_id: str, group_lines: Iterable[Line]) -> Iterator[Table
 
 BUFFERED_MS = REPORT_DELAY_MS_MAX + 10_000
 WAITING_MIN, WAITING_MAX = 16, 1 << 16
-"""Lines that wait for earlier ones: so many are placed together, and so many are too many."""
+"""How many lines that wait for earlier ones are placed together, and how many are too many."""
 
 
 class LogFold:

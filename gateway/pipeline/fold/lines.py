@@ -135,8 +135,8 @@ _WHOLE: Mapping[str, tuple[str, Decoder[Line]]] = {
     )
     for name, event in EVENTS.items()
 }
-"""The event, and what reads envelope and fields at once, by how a line begins that a gateway
-wrote."""
+"""The event, and a decoder of envelope and fields together, by the beginning of a line that a
+gateway wrote."""
 _WHOLE_UNTIL = ',"gateway_id"'
 _LACKS_FIELD = re.compile(
     r"Object missing required field `\w+`|Expected .+, got `null`( - at `\$\.\w+`)?"

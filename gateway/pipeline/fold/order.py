@@ -24,7 +24,7 @@ from gateway.pipeline.fold.lines import Line
 CLOCKS_DIFFER_MS_MAX = 60_000
 """How far the clocks of two gateways may differ."""
 REPORT_DELAY_MS_MAX = 60_000
-"""How long after it was stored a commit is told at the latest."""
+"""How long after it was stored a commit is reported at the latest."""
 
 Key: TypeAlias = tuple[int, int, int, int, int, int]
 
@@ -60,7 +60,7 @@ class Hosting:
     end: str | None = None
     """The cause that `hosting_ended` names."""
     not_before_ms: int = 0
-    """When all hostings ended that are known to have come earlier."""
+    """The end of all hostings that are known to have come earlier."""
 
 
 _OWN_WILL = frozenset(("released", "group_deleted", "gateway_ended", "forgotten"))
@@ -266,7 +266,7 @@ NO_HOSTINGS = Hostings(())
 
 
 def _near(hosting: Hosting, others: Sequence[Hosting]) -> Iterator[Hosting]:
-    """The hostings of another log whose order with this one clocks alone do not tell."""
+    """The hostings of another log whose order with this one cannot be told from clocks alone."""
     first = bisect_left(
         others, hosting.first_ms - CLOCKS_DIFFER_MS_MAX, key=lambda other: other.last_ms
     )

@@ -64,7 +64,7 @@ class OwnershipFold(EventFold):
         self.retired_names: set[str] = set()
         """The names of deleted topics, which members may state until they learn of the deletion."""
         self._needs_load: set[str] = set()
-        """The logs of which another run has begun, whose `group_loaded` has not come yet."""
+        """The logs with a new run whose `group_loaded` has not come yet."""
         self.has_lines = False
         """Whether there are lines before this one."""
         self.is_whole = False

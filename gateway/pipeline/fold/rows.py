@@ -101,7 +101,7 @@ class GroupRow(CostRow):
     handovers: int
     """How often a partition passed from one member to another."""
     compared: int
-    """Hand-overs of which order of owners and offsets were compared."""
+    """Hand-overs whose order of owners and offsets was compared."""
     not_compared: Mapping[str, int]
     """The number of other hand-overs by reason: see `handovers`."""
     kind: str | None

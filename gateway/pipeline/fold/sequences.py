@@ -206,8 +206,8 @@ class _ProcessNumbers:
         self._starts: list[Number] = []
         """The numbers that name the run before."""
         self._stated: set[int] = set()
-        """The groups that are stated since the first line. A process of which the first lines are
-        gone, as with their file, states each group in its next one."""
+        """The groups that are stated since the first line. A process whose first lines are gone, as
+        with their file, states each group in its next one."""
         self._unstated_ms: int | None = None
         """When one was not."""
         self._has_versions = False

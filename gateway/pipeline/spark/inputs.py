@@ -23,7 +23,7 @@ from gateway.pipeline.spark.packing import map_in_arrow, message_of, schema_of
 from gateway.pipeline.topic import EventsTopic, Span, read_span
 
 PASSED_OVER_BYTES = 48 << 20
-"""A line of this length is skipped silently: two at once are too much for a heap of 1 GiB."""
+"""A line of this length is skipped silently: two at a time are too much for a heap of 1 GiB."""
 SPAN_RECORDS_MAX = 100_000
 """Records of a topic that one task reads."""
 _ROWS_MAX = 1_024

@@ -23,9 +23,9 @@ from gateway.loading import without_garbage_collection
 from gateway.pipeline.fold.folding import GROUP, Item, ItemKey, read_items, share_of
 
 BUCKETS = 64
-"""Groups and gateways are spread over this many buckets, each of which one task folds at a time.
-How many tasks there are is Spark's `spark.sql.shuffle.partitions`, and the folders of the output
-are clusters and days."""
+"""Groups and gateways are spread over this many buckets. A task folds one bucket at a time. How
+many tasks there are is Spark's `spark.sql.shuffle.partitions`, and the folders of the output are
+clusters and days."""
 
 _ROWS_MAX = 1_024
 """Rows in one message to Spark."""

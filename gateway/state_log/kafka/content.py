@@ -54,7 +54,7 @@ class Content:
     """The offset of the record that names the owner."""
     groups: CompactedLog = field(default_factory=lambda: CompactedLog(_place_of))
     ignored: dict[int, str] = field(default_factory=dict)
-    """The offsets of records that this version does not know, and why."""
+    """The offsets of records that this version does not know, with the reason."""
 
 
 def _place_of(offset: int) -> str:

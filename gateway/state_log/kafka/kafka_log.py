@@ -114,7 +114,7 @@ class _Taken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogShard:
-    """The part of a log in several partitions that one of them has."""
+    """One partition's part of a log in several partitions."""
 
     shard: int
     """The number of the partition as well."""
@@ -133,7 +133,7 @@ class LogShard:
 
 
 def lost_part(topic: str, partition: int) -> StateLogUnusable:
-    """The error of a log with shards of which one has lost its records."""
+    """The error of a log with shards, one of which has lost its records."""
     return StateLogUnusable(
         f"topic {topic} has lost the records of partition {partition}: restore them, or delete the"
         " topic; its groups are then forgotten, and their members rejoin"

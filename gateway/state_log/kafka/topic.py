@@ -35,7 +35,7 @@ _SETTINGS = {
 
 
 def make_or_check(config: Mapping[str, Any], topic: str, partitions: int = 1) -> int:
-    """Create the topic with so many partitions, or check that it has them. Returns the largest
+    """Create the topic with this many partitions, or check that it has them. Returns the largest
     record size in bytes.
 
     Raises StateLogUnusable for a topic that would lose groups, StateLogError if the cluster does
@@ -71,7 +71,7 @@ def count_partitions(config: Mapping[str, Any], topic: str) -> int:
 
 
 def add_partitions(config: Mapping[str, Any], topic: str, partitions: int) -> None:
-    """Have the topic have so many partitions. Raises StateLogUnusable, StateLogError."""
+    """Extend the topic to this many partitions. Raises StateLogUnusable, StateLogError."""
     admin = AdminClient(dict(config))  # kept until it has answered
     try:
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()

@@ -18,7 +18,7 @@ from gateway.state_log.record_format import Entry
 RECORD_BYTES_MAX = 16 << 20
 """The largest record: a classic group with thousands of members is one record."""
 BATCH_BYTES_MAX = 1 << 20
-"""The most that is sent at once."""
+"""The largest batch that is sent."""
 TRANSACTION_TIMEOUT_MS = 60_000
 """When the cluster aborts a transaction that we left open."""
 DELIVERY_TIMEOUT_MS = 5_000
@@ -26,7 +26,7 @@ DELIVERY_TIMEOUT_MS = 5_000
 WAIT_SLICE_S = 1.0
 """How often a blocking call checks whether the gateway is exiting."""
 FLUSH_RECORDS, FLUSH_BYTES = 1_000, 4 << 20
-"""A larger batch is sent in parts, none of which waits for longer than it may."""
+"""A larger batch is sent in parts, so that none of them waits too long."""
 
 
 _FENCED = frozenset(
