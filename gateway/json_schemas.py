@@ -34,5 +34,6 @@ def _docstrings(of: type[Any]) -> Iterator[tuple[str, str]]:
 
 
 DOCUMENTED = ConfigDict(extra="forbid", defer_build=True, json_schema_extra=_add_meanings)
-"""For classes whose fields have docstrings. A process uses few of them, so each is built at its
-first use. Pydantic's own `use_attribute_docstrings` would read all their sources at every start."""
+"""The configuration of classes whose fields have docstrings. A process uses few of them, so each is
+built at its first use. Pydantic's own `use_attribute_docstrings` would read all their sources at
+every start."""

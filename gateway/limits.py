@@ -13,9 +13,10 @@ class Share(Enum):
     """How much of a total one owner may have."""
 
     REST = "half of what others leave"
-    """By `gateway.quotas.shares`. Beyond it, the owner alone is refused."""
+    """The rule of `gateway.quotas.shares`. Beyond it, the owner alone is refused."""
     TABLE = "half; beyond it, its own oldest goes"
-    """By `gateway.quotas.quota_cache`. Only a full table forgets the oldest entry of all."""
+    """The rule of `gateway.quotas.quota_cache`. Only a full table forgets the oldest entry of
+    all."""
     ADDRESS = "counted for each address"
     """No total in itself."""
     GROUPS = "that of its groups"

@@ -14,14 +14,15 @@ from kafka_codecs.primitives import Int16, Int32
 
 @structure
 class CreatePartitionsAssignment(Struct):
-    """The brokers that shall host one new partition."""
+    """The brokers that will host one new partition."""
 
     broker_ids: tuple[Int32, ...]
 
 
 @structure
 class CreatePartitionsTopic(Struct):
-    """A topic, and the number of partitions that it shall have; null assignments: any brokers."""
+    """A topic, and the number of partitions that it will have; null assignments mean any
+    brokers."""
 
     name: str = wire(entity=Entity.TOPIC)
     count: Int32

@@ -22,7 +22,7 @@ from kafka_codecs.primitives import Int8, Int16, Int32
 
 @structure
 class CreatableReplicaAssignment(Struct):
-    """The brokers that shall host one partition."""
+    """The brokers that will host one partition."""
 
     partition_index: Int32
     broker_ids: tuple[Int32, ...]

@@ -13,7 +13,7 @@ from coordinator.interface.errors import GroupError
 from kafka_codecs.error_codes import ErrorCode
 
 REGEX_LENGTH_MAX = 4_096
-"""In characters. Clients join several patterns into one."""
+"""The limit in characters. Clients join several patterns into one."""
 
 REGEX_BYTES_MAX = 1024 * 1024
 """The memory limit of one compiled pattern, which bounds its repetitions."""

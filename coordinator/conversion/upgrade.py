@@ -1,7 +1,7 @@
 """Upgrades a classic group to a consumer group when its first native member joins (rule 4).
 
-Everything is validated before any parked request is released (DEV D1), so a refused upgrade
-disturbs no member.
+Everything is validated before any parked request is released (DEV D1), so a refused upgrade does
+not disturb any member.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set

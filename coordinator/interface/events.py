@@ -331,9 +331,9 @@ class ConfigsReceived:
     changes: tuple[ConfigChange, ...] = ()
     policy: RollMode | None = None
     native_members: int = 0
-    """With a policy: the native members that the group has in the cluster."""
+    """How many native members the group has in the cluster, if there is a policy."""
     native_away: int = 0
-    """With a policy: the native members that are away for a moment, and count as well."""
+    """How many native members are away for a moment, and count as well, if there is a policy."""
     announces_roll: bool | None = None
     """Whether an operator announces a roll of the group, or its end."""
     validate_only: bool = False

@@ -37,7 +37,7 @@ def join(step: StepBuilder, event: JoinGroupReceived) -> None:
     """Decide a JoinGroup; the caller knows that the consumer group has members."""
     _check(step, event)
     if event.asks_for_id:
-        # The id is not stored, so an abandoned one costs nothing (rule 5.3).
+        # The id is not stored, so an abandoned one is free (rule 5.3).
         step.answer(
             event.token,
             JoinGroupReply(

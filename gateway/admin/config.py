@@ -12,7 +12,7 @@ class AdminConfig:
     """The settings of the admin API."""
 
     listen: Address
-    """With port 0 the system chooses one."""
+    """The address to listen at. With port 0 the system chooses one."""
     token: Secret | None = None
     """What an operator must show; None on loopback only."""
     view_token: Secret | None = None

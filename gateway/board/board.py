@@ -59,7 +59,7 @@ GROUPS_MAX = 500
 CLIENT_MEMBERS_MAX = 500
 """Members of one client in one answer."""
 EVENTS_MAX = 200
-"""Events in one answer."""
+"""The most events in one answer."""
 REGRESSION_SHARE = 0.3
 MEMBERS_TOGETHER = 50
 """Members that are read before others have their turn."""

@@ -253,7 +253,8 @@ class AllGroupStats:
         self.events: Counter[str] = Counter()
         """The number of events by name."""
         self.rebalances = Durations(REBALANCE_BOUNDS_S)
-        """From the event that began each to the last one before the group was at rest, or empty."""
+        """The durations of rebalances, from the event that began each to the last one before the
+        group was at rest, or empty."""
         self._forgotten = GroupStats(since_ms=0, last_ms=0)
         self._partitions = 0
         self._seen: dict[tuple[str, str], None] = {}

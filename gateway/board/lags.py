@@ -59,7 +59,7 @@ class GroupLag:
     """The records between commit and end, over these partitions."""
     rescoped: int = 0
     """The lag that partitions had when they came to be counted, or no longer were: what has changed
-    `total` though no consumer did. As of the latest measurement, like the history."""
+    `total` though no consumer did. The end at the latest measurement, like the history."""
     consumed: int = 0
     """The records by which commits have advanced since this process watches the group."""
     measured_ms: int | None = None

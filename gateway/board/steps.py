@@ -71,9 +71,10 @@ class _Latest(NamedTuple):
 class _GroupSteps:
     protocols: dict[_Client, Protocol] = field(default_factory=dict)
     latest: dict[str, _Latest] = field(default_factory=dict)
-    """By client id, for clients whose host is new: a container that restarts has another."""
+    """The latest steps by client id, for clients whose host is new: a container that restarts has
+    another."""
     clients: dict[str, _Client] = field(default_factory=dict)
-    """By member id."""
+    """The clients by member id."""
     samples: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=SAMPLES_MAX))
     """Time, and how much the group had consumed."""
     converted_ms: int | None = None

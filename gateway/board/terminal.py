@@ -40,7 +40,7 @@ USUAL_FROM_WIDTH = 110
 """Narrower terminals show fewer columns in the list of groups, unless some are asked for."""
 CLIENT_WIDTH, BAND_WIDTH_MIN = 20, 10
 RECENT_MS = 15_000
-"""In lists, the age of a lag is shown beyond this."""
+"""The age from which on lists show the age of a lag."""
 MOMENTS_MAX = 500
 """Moments remembered of each member's band."""
 FRAME_LINES, EVENTS_MIN = 5, 3
@@ -48,7 +48,7 @@ FRAME_LINES, EVENTS_MIN = 5, 3
 
 _POLICIES = {"allow": "", "hold": "on hold", "pause": "paused"}
 _MODES_WITH_MEMBERS = frozenset({"hosted", "adopting", "releasing"})
-"""In any other mode, what the members own is not all known here."""
+"""The modes in which this process knows everything that the members own."""
 _BANDS = {"classic": ("─", "yellow"), "consumer": ("━", "green")}
 """How a member at rest looks, by protocol."""
 _BUSY = {

@@ -136,7 +136,7 @@ class ClientPage(View):
 
     client_id: str
     members: tuple[ClientMember, ...]
-    """By group id."""
+    """The memberships of the client, ordered by group id."""
     left_out: Count
     """Members beyond those listed."""
 
@@ -167,7 +167,7 @@ class GroupPage(GroupLine):
     lag_history: tuple[int, ...]
     """The lag at the last measurements, the oldest first."""
     member_list: tuple[MemberLine, ...]
-    """In roll order: by client id, then by member id."""
+    """The members in roll order: by client id, then by member id."""
     partitions: tuple[PartitionLine, ...]
     """The partitions with a committed offset, by topic and number."""
     members_left_out: Count

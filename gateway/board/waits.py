@@ -100,7 +100,7 @@ def _consumer_blocker(group: ConsumerGroup, policy: RollMode) -> str | None:
 
 
 def _next_target(group: ConsumerGroup) -> str:
-    """Who computes it, if the group itself does not."""
+    """The party that computes it, if the group itself does not."""
     if group.chosen is not None and (chosen := group.members.get(group.chosen.member_id)):
         return f"waits for {_name_members([chosen])} to compute its target assignment"
     if group.computation is not None:

@@ -46,7 +46,7 @@ class BrokerConnections:
     async def ask_within(
         self, timeout_s: float, node_id: int, message: Struct, version: int | None = None
     ) -> Any:
-        """Like `ask`, but a broker that does not answer in time counts as failed."""
+        """Ask as `ask` does; a broker that does not answer in time counts as failed."""
         with trio.move_on_after(timeout_s):
             return await self.ask(node_id, message, version)
         reason = f"broker {node_id} did not answer in {timeout_s} s"

@@ -59,7 +59,8 @@ async def may_read_group(connection: BrokerConnection, group_id: str) -> bool:
 
 
 async def _may(connection: BrokerConnection, operation: Operation, group_id: str) -> bool:
-    """Whether the gateway may do this with a group. A broker without the api refuses nothing."""
+    """Whether the gateway may do this with a group. A broker without the api refuses no
+    operation."""
     (question,) = questions_about(operation, (group_id,))
     key = question.SCHEMA.api_key
     assert key is not None

@@ -19,7 +19,7 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 Exchange = Generator[bytes, bytes, None]
 """Yields the tokens for the broker, is sent the broker's answers, and ends once the broker has
-accepted. Raises UpstreamRefused if the broker's answers prove nothing."""
+accepted. Raises UpstreamRefused if the broker's answers do not prove its identity."""
 
 ITERATIONS_MAX = 1_000_000
 """A broker that asks for more would stop the gateway for a second."""

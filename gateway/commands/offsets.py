@@ -59,7 +59,7 @@ Partition = tuple[str, int]
 
 
 class OffsetsRefused(Exception):
-    """Nothing is changed. The message says why, in one line."""
+    """The command was refused and nothing has changed. The message says why, in one line."""
 
 
 class OffsetsInDoubt(Exception):

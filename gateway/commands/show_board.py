@@ -131,7 +131,8 @@ async def watch(
     folder: Path, group_id: str | None, *, as_json: bool, layout: ListLayout = USUAL_LAYOUT
 ) -> None:
     """Show a group, or all of them, until Ctrl-C. A gateway that answered once is waited for, so
-    that a restart ends no watch. Raises CommandRefused, NoControlSocket if it never did."""
+    that a restart does not end the watch. Raises CommandRefused, NoControlSocket if it never
+    did."""
     console = terminal.console()
     if as_json or not console.is_terminal:
         await _follow(folder, group_id, as_json=as_json)

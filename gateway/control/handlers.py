@@ -146,7 +146,7 @@ class Handlers:
             if not self._stop.is_set():
                 outcome = CommandRefused("nobody waited for its end: look at groupferry events")
             raise
-        except Exception:  # the boundary: a bug in a command ends no gateway
+        except Exception:  # the boundary: a bug in a command must not end the gateway
             log.exception("command_failed", **order.model_dump(), given_by=given_by)
             outcome = CommandRefused("the gateway failed to carry it out: look at its log")
         finally:

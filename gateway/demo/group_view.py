@@ -33,7 +33,7 @@ class ObservedGroup:
 
     @classmethod
     def of_consumer_group(cls, group: DescribedConsumerGroup) -> "ObservedGroup":
-        """From an answer to ConsumerGroupDescribe (v1 or later)."""
+        """Read an answer to ConsumerGroupDescribe (v1 or later)."""
         return cls(
             protocol="consumer",
             state=group.group_state,
@@ -55,7 +55,7 @@ class ObservedGroup:
 
     @classmethod
     def of_classic_group(cls, group: DescribedClassicGroup) -> "ObservedGroup":
-        """From an answer to DescribeGroups. Raises WireError if an assignment is malformed."""
+        """Read an answer to DescribeGroups. Raises WireError if an assignment is malformed."""
         return cls(
             protocol="classic",
             state=group.group_state,

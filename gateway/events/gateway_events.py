@@ -54,7 +54,7 @@ class ShardsGivenUp(GatewayEvent):
     groups: int
     """Groups with members that other processes take over; 0 if the process ends."""
     took_ms: int
-    """From the decision until nothing of the shards was under way any more."""
+    """The time from the decision until nothing of the shards was under way any more."""
     ends_run: bool
     """Whether it is the last event of its run: the process has given up all that it took in it."""
 

@@ -41,13 +41,13 @@ class GroupConverted(GatewayEvent):
 
     schema_version: ClassVar[int] = 2
     direction: Direction
-    """From which kind to which."""
+    """The direction of the conversion."""
     is_live: bool
     """Whether the group had members."""
     group_epoch: int | None = None
-    """For an upgrade: the first group epoch, which is the last generation."""
+    """The first group epoch after an upgrade, which is the last generation."""
     generation: int | None = None
-    """For a downgrade: the first generation."""
+    """The first generation after a downgrade."""
     members: int
     """The number of members converted."""
     cause: str

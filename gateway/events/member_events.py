@@ -54,7 +54,8 @@ class MemberSnapshot:
 
 
 class ClientSeen(GatewayEvent):
-    """A client asked to join, or changed how it introduces itself. Also for forwarded groups."""
+    """A client asked to join, or changed how it introduces itself. Forwarded groups have this
+    event, too."""
 
     member_id: str
     """The client's member id; empty if it has none yet."""
@@ -98,7 +99,7 @@ class MemberJoined(GatewayEvent):
 
 
 class MemberLeft(GatewayEvent):
-    """A member left the group, or an admin removed it. Also for forwarded groups."""
+    """A member left the group, or an admin removed it. Forwarded groups have this event, too."""
 
     member_id: str
     """The former member."""

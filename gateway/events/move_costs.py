@@ -42,7 +42,7 @@ from gateway.events.member_events import (
 from gateway.events.tracked_group import TrackedGroup, TrackedMember
 
 BACK_WITHIN_MS = 60_000
-"""A consumer that comes later than this after a departure makes no step."""
+"""A consumer that comes later than this after a departure does not make a step."""
 AWAY_MAX = 100
 """Departed consumers that are remembered. Beyond that the oldest are forgotten."""
 WINDOWS_MAX = 16
@@ -124,7 +124,7 @@ class MoveCosts:
         """The actors in the group."""
         self._rebalance: _Rebalance | None = None
         self._away: OrderedDict[str, _Departure] = OrderedDict()
-        """By actor, the oldest first."""
+        """The departures by actor, the oldest first."""
         self._early: OrderedDict[str, _Departure] = OrderedDict()
         """Consumers that came and have not replaced another one yet: one that speaks the other
         protocol may still leave."""
@@ -136,7 +136,7 @@ class MoveCosts:
         self._unowned: dict[str, set[int]] = {}
         self._unowned_count = self._unowned_ms = self._counted_ms = 0
         self._ended: dict[tuple[str, int], str] = {}
-        """Whose grants have ended in this decision."""
+        """The members whose grants have ended in this decision."""
         self._replaced: set[str] = set()
         """The actors whose member id this decision changes."""
 

@@ -405,7 +405,7 @@ class _Translator:
             )
 
     def _regex(self, regex: str, topics: frozenset[str]) -> Iterator[GatewayEvent]:
-        """A refresh with the same result causes no event."""
+        """A refresh with the same result is no event."""
         group = self._state.group
         known = group.regexes.get(regex) if isinstance(group, ConsumerGroup) else None
         before = known.topics if known is not None else frozenset[str]()

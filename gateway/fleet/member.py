@@ -18,7 +18,7 @@ BROKER_ID_MAX = 999_999
 ID_DIGITS = 10
 """The digits of the id of a coordinator node."""
 NO_SLOT = -1
-"""In place of a slot: no process has it."""
+"""A value in place of a slot: no process has it."""
 _FIRST_ID = 1_000_000_000
 _IDS_PER_SLOT = BROKER_ID_MAX + 1
 
@@ -64,7 +64,7 @@ class FleetMember:
         return self.process_in(self.slot_of(group_id))
 
     def name_owner(self, group_id: str) -> str:
-        """Who has the group, in words."""
+        """A description of the process that has the group."""
         return f"process {self.slot_of(group_id)} of the gateway"
 
     def other_slots(self) -> Iterator[int]:

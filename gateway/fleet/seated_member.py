@@ -117,8 +117,8 @@ class SeatedMember(FleetMember):
 
 
 def _choose(seats: Sequence[Seat], node_id: int) -> Seat | None:
-    """The gateway that serves a node, by rendezvous hashing: one that comes or goes moves no other
-    node than its own. A gateway that leaves serves none if there is another one."""
+    """The gateway that serves a node, by rendezvous hashing: a gateway that comes or goes moves
+    only its own nodes. A gateway that leaves serves none if there is another one."""
     staying = [seat for seat in seats if not seat.is_leaving] or seats
 
     def weigh(seat: Seat) -> tuple[int, int]:

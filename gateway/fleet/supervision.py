@@ -254,7 +254,7 @@ class Supervision:
         self._restarts += [slot for slot in slots if slot not in self._restarts]
 
     def on_drain_asked(self) -> Iterator[Action]:
-        """A command wants the fleet to end. Given twice, it ends no drain."""
+        """A command wants the fleet to end. Given twice, it does not end a drain."""
         if not self._is_ending:
             yield from self.on_drain()
 

@@ -86,7 +86,7 @@ class GoneSlot(_Value):
     slot: int
     address: GatewayAddress
     until_ms: int
-    """By the wall clock of the leader that has missed the gateway first."""
+    """The end of the absence, by the wall clock of the leader that first missed the gateway."""
 
 
 class FleetTable(_Value):
@@ -133,7 +133,7 @@ class Announcement(_Value):
 
     name: str
     stamp: str
-    """Another one for each change."""
+    """A text that differs after each change."""
     address: GatewayAddress
     process: int = 0
     """The gateway's number among the processes of its address."""

@@ -3,7 +3,7 @@ members do not notice.
 
 `gateway/docs/adoption.md` explains the steps and why they are safe. In short: no member may get the
 members' partitions in the cluster while the members consume. So the leader's member stays in the
-cluster's group until the anchor has come. As the leader it sees who else is there, and assigns
+cluster's group until the anchor has come. As the leader it sees the other members, and assigns
 nothing. Until it leaves, the adoption can be undone: it guards the group until every member has
 given up what it held.
 """

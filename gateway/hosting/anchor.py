@@ -84,7 +84,7 @@ class Anchor:
         self.is_here = False
         """Whether this gateway wants the anchor, or must still see it leave."""
         self.reason = NOT_JOINED
-        """While the group is not held, the reason. Clients see it too."""
+        """The reason why the group is not held, if it is not. Clients see it, too."""
         self.has_given_way = False
         """Whether the anchor ended because another member holds the group."""
         self.is_known_absent = False
@@ -111,7 +111,7 @@ class Anchor:
         self._assigned = b""
         """The latest assignment of the anchor."""
         self._renew_at_ms = 0
-        """From when on it may be changed."""
+        """The time from which on it may be changed."""
         self._held: AnchorIds | None = None
         """The latest ids under which it held the group."""
         self._confirm_after = -1

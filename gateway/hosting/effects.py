@@ -150,8 +150,8 @@ class Log:
 
 
 class Requester(StrEnum):
-    """Whose requests to the group's coordinator these are. A member has one under way at a time; a
-    coordinator that parks a JoinGroup reads nothing else from its connection."""
+    """The sender of the requests to the group's coordinator. A member has one under way at a time;
+    a coordinator that parks a JoinGroup reads nothing else from its connection."""
 
     LEADER = "leader"
     """The leader's member, as the gateway has it rejoin."""

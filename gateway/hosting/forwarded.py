@@ -45,7 +45,7 @@ class Client:
     client_id: str
     client_host: str
     owner: QuotaKey | None = None
-    """Whose names it brings."""
+    """The quota key that the member's names count towards."""
     connection: int | None = None
     """The number of its connection."""
     software_name: str | None = None
@@ -103,7 +103,7 @@ class WatchedGroup:
     leader_id: str | None = None
     """Known only from a relayed JoinGroup answer of the generation."""
     members: Mapping[str, WatchedMember]
-    """By member id."""
+    """The members by id."""
     committed_on: NewestConnections = field(default_factory=NewestConnections)
     """The connections on which the members have committed."""
 

@@ -15,8 +15,8 @@ from coordinator.interface.records import ClassicGroupMember
 
 @dataclass(slots=True)
 class Grace:
-    """Until when a group gives up no silent member, because something kept it from being heard, in
-    wall-clock milliseconds."""
+    """The time until which a group keeps silent members, because something kept them from being
+    heard, in wall-clock milliseconds."""
 
     over_ms: int = 0
     """After a pause of the process, whose length only the one knows who reads the clock."""
@@ -53,7 +53,7 @@ class Holders:
         now_ms: int,
         grace: Grace,
     ) -> None:
-        """From now on these members are told to rejoin."""
+        """Tell these members to rejoin from now on."""
         self._grace, reconnect_by_ms = grace, grace.reconnect_by_ms
         self._by_id = {
             member.member_id: _Holder(

@@ -54,8 +54,8 @@ class Gateway:
     """The gateway that owns the anchor."""
 
     log_id: str
-    """In the name of the protocol, so that gateways with different state logs have none in
-    common."""
+    """The id of the state log. It is in the name of the protocol, so that gateways with different
+    state logs have none in common."""
     run_id: int
     """Distinguishes processes with the same state log, and grows from one to the next."""
 

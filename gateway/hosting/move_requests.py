@@ -15,7 +15,7 @@ class MoveOutcome:
 
     @classmethod
     def refuse(cls, group_id: str, *reasons: str) -> Self:
-        """Nothing was begun."""
+        """Make the outcome of a move that was refused before anything began."""
         return cls(group_id=group_id, reasons=reasons)
 
 

@@ -85,7 +85,8 @@ class Refusal:
 
     meaning: Meaning
     reason: str
-    """For operators, and for clients unless the meaning is `UNUSABLE`: it may have an address."""
+    """The reason for operators, and for clients unless the meaning is `UNUSABLE`: it may contain an
+    address."""
     api: str = ""
     code: int = 0
     """The coordinator's error code; 0 if there is none."""

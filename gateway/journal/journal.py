@@ -113,7 +113,7 @@ class Journal:
             self._stated = StatedGroups(sinks.files, self._snapshot)
         folder = None if sinks.files is None else sinks.files.folder
         self._written = written or WrittenEvents(folder, gateway_id)
-        """By earlier processes."""
+        """What earlier processes have written."""
 
     def listen(self, listener: Listener) -> None:
         """Pass each event on to this listener, too. It must be quick, and must not raise."""
@@ -126,7 +126,7 @@ class Journal:
         self.emit_decision(DecisionEvents((event,), self._now_ms(), owner), group_id)
 
     def emit_decision(self, decision: DecisionEvents, group_id: str | None) -> None:
-        """Report the events of a decision that has nothing to write. Those that an owner causes
+        """Report the events of a decision that has nothing to write. Events that an owner causes
         beyond its share of the history get no number and no line, so that no sequence has a gap."""
         if not decision.events:  # a heartbeat that changed nothing
             return
@@ -230,7 +230,7 @@ class Journal:
 
     def pass_on(self, envelopes: Sequence[Envelope], owner: Hashable | None = None) -> None:
         """Write events of one group, or of the gateway, in sequence order. Call once for each.
-        `owner`: whose request has caused events with a record. Those that no request has caused,
+        `owner`: whose request has caused events with a record. Events that no request has caused,
         such as the end of a session, count towards the client that changed the group last."""
         if not envelopes:
             return

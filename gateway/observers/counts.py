@@ -36,8 +36,8 @@ class AnswerCounts:
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[type[Struct], int]] = Counter()
-        """By type of the answer and its error code. An answer that has a code per entry counts
-        with 0."""
+        """How many answers there were by type and error code. An answer that has a code per entry
+        counts with 0."""
         self.waits: defaultdict[type[Struct], Durations] = defaultdict(Durations)
         """How long the answers took that were not given immediately."""
 

@@ -106,7 +106,7 @@ class _Interval:
     last_sequence: int
     topics: dict[str, dict[int, _Offsets]] = field(default_factory=dict)
     owner: QuotaKey | None = None
-    """Who has committed."""
+    """The member that has committed."""
 
     @property
     def size(self) -> int:
@@ -141,7 +141,7 @@ class OffsetReporter:
         self._transactions: QuotaCache[str, dict[str, str]] = QuotaCache(
             TRANSACTIONS_MAX, names or ShareRule()
         )
-        """By transactional id, the groups with offsets in the transaction under way, and the
+        """The groups with offsets in the transaction under way, by transactional id, and the
         members that have committed them."""
         self._starts: dict[str, dict[str, set[_Partition]]] = {}
         """The partitions whose start was reported, per group and member."""

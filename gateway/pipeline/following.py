@@ -202,7 +202,7 @@ class Following:
         self._top = top
         self._keep_days = keep_days
         self._sums: dict[int, Summary] = {}
-        """By shelf; those of a shelf that was not needed yet are missing."""
+        """The sums by shelf; those of a shelf that was not needed yet are missing."""
         self._database = sqlite3.connect(Path(output.path, DATABASE))
         self._query("create table if not exists progress (json)")
         written_by = self._progress().version

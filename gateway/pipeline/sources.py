@@ -62,7 +62,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """At least one of the two."""
+    """The files and the topic to read. At least one of the two is given."""
 
     inputs: Sequence[str] = ()
     topic: EventsTopic | None = None

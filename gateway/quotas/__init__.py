@@ -1,1 +1,1 @@
-"""Who may use how much of what the gateway has a limited amount of. Pure: no IO, no clock."""
+"""Quotas: how much each owner may use of what the gateway limits. Pure: no IO, no clock."""

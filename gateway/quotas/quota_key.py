@@ -1,4 +1,4 @@
-"""Who a connection or a group counts towards."""
+"""The owner that a connection or a group counts towards."""
 
 from typing import NamedTuple
 

@@ -69,7 +69,7 @@ STRAY_PAUSE_S = 10.0
 """After a pause of this length the time begins again."""
 
 _NOBODY = -1
-"""In place of a slot, for groups that no process serves yet: this one is about to."""
+"""A value in place of a slot, for groups that no process serves yet: this one is about to."""
 
 _OTHER_HEARTBEATS: Mapping[type[Struct], Callable[..., Struct]] = {
     ShareGroupHeartbeatRequest: ShareGroupHeartbeatResponse,

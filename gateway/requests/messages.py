@@ -67,7 +67,7 @@ GroupMessage = MemberMessage | OffsetCommitRequest | TxnOffsetCommitRequest | Of
 """Requests about one group."""
 
 _NO_ID = UUID(int=0)
-"""In place of a fresh id for a member that has one: random numbers cost a system call."""
+"""A value in place of a fresh id for a member that has one: random numbers cost a system call."""
 
 HOSTS_MAX = 4_096
 """Client hosts whose texts are remembered: every heartbeat asks for one."""

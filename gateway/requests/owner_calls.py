@@ -218,7 +218,7 @@ async def _reply_to(
         return {"away": True}
     except (UnreadableLine, trio.BrokenResourceError, TooMuchHeld):
         raise
-    except Exception:  # the boundary: a bug in one answer ends no process
+    except Exception:  # the boundary: a bug in one answer must not end the process
         log.exception("owner_call_failed", api=key.name)
         return {"failed": True}
 

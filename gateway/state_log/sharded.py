@@ -108,7 +108,8 @@ class ShardedLog:
         await self._shards.close(shard)
 
     async def close(self) -> None:
-        """Close all shards at a time: one that the cluster does not answer delays no other."""
+        """Close all shards at the same time: one that the cluster does not answer does not delay
+        the others."""
         async with trio.open_nursery() as nursery:
             for shard in tuple(self._own):
                 nursery.start_soon(self.close_shard, shard)

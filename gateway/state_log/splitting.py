@@ -25,7 +25,7 @@ from gateway.state_log.log import StateLogUnusable
 from gateway.state_log.sqlite_writer import GroupWrite, SqliteWriter
 
 SPLIT_FORMAT = 1_000
-"""In place of the format of a file whose groups are in shards: no groupferry reads it."""
+"""The format number of a file whose groups are in shards: no groupferry reads it."""
 
 
 def split_state(folder: Path) -> None:

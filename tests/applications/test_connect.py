@@ -32,7 +32,7 @@ EXACTLY_ONCE = {"exactly.once.source.support": "enabled"}
 
 
 async def until_lines(file: Path, count: int) -> Counter[str]:
-    """Wait until a sink has written so many lines. Returns how often it has written each."""
+    """Wait until a sink has written this many lines. Returns how often it has written each."""
     await until(lambda: len(lines_in(file)) >= count)
     return Counter(lines_in(file))
 
@@ -57,7 +57,7 @@ def sum_of(offsets: Any) -> int:
 
 
 async def play(worker: Worker, name: str, folder: Path) -> Sequence[str]:
-    """Copy a file through a topic, and once more after its offsets were reset."""
+    """Copy a file through a topic, and again after its offsets were reset."""
     source, sink, messages = f"{name}-source", f"{name}-sink", []
     written, read = folder / "written", folder / "read"
     written.write_text("".join(f"line {number}\n" for number in range(LINES)))

@@ -1,5 +1,5 @@
 """Listeners of Spring Kafka do behind the gateway what they do at the broker, with either protocol,
-in transactions of which some are rolled back."""
+in transactions, some of which are rolled back."""
 
 from kafka_codecs.apis import ApiKey
 from tests.support.applications import (

@@ -76,7 +76,7 @@ it."""
 CONNECTIONS, CONNECTIONS_SHORT = (1, 10, 100), (10,)
 JOINING, JOINING_SHORT = (10, 100, 1_000), (100,)
 OTHER_LOGS = ("memory", "kafka")
-"""State logs besides the default, a file of SQLite."""
+"""State logs other than the default, which is an SQLite file."""
 HEARTBEAT_VERSION, NATIVE_VERSION, COMMIT_VERSION = 4, 1, 9
 ERROR_OF_A_HEARTBEAT = 13  # after size, correlation id, tags and throttle time
 
@@ -101,7 +101,7 @@ def is_admitted(answer: JoinGroupResponse | ConsumerGroupHeartbeatResponse) -> b
 async def classic_group(
     server: Server, group_id: str, size: int = MEMBERS
 ) -> tuple[Group, dict[str, float]]:
-    """Classic members that join at once, as new clients do, and what that cost the server. Each of
+    """Classic members that join together, as new clients do, and what that cost the server. Each of
     the first has a partition."""
     members: list[tuple[str, int, int]] = []
 
@@ -318,8 +318,8 @@ def compare_row(
 
 
 def measure_joins(results: Results, form: Form, servers: Mapping[str, Server]) -> None:
-    """Classic groups that form at once. Wall time includes the initial delay, and the clients,
-    which are Python."""
+    """Classic groups that form at the same time. Wall time includes the initial delay, and the
+    clients, which are Python."""
     for size in JOINING if form is FULL else JOINING_SHORT:
         if not results.wants(row := f"{size} classic members join at once"):
             continue

@@ -263,8 +263,8 @@ async def connect(port: int, group_id: str, size: int, stack: AsyncExitStack) ->
 
 
 class RolledGroup:
-    """A group of three, mixed throughout, of which one member is restarted again and again, with
-    the other protocol each time."""
+    """A group of three, mixed throughout. One member is restarted again and again, with the other
+    protocol each time."""
 
     def __init__(self, rolled: GroupClient, classic: GroupClient, native: GroupClient) -> None:
         self._rolled, self._classic, self._native = rolled, classic, native

@@ -175,7 +175,7 @@ async def beat_until_answered(member: HerdMember, port: int, tls: ssl.SSLContext
 async def beat_all(
     members: Sequence[HerdMember], port: int, tls: ssl.SSLContext | None, at_once: int
 ) -> None:
-    """Have a heartbeat of every member answered, of so many at a time."""
+    """Have a heartbeat of every member answered, with a limit of how many are sent at a time."""
     limit = trio.CapacityLimiter(at_once)
 
     async def beat(member: HerdMember) -> None:
@@ -228,7 +228,7 @@ async def until_open(port: int) -> None:
 
 
 async def settle(members: Sequence[HerdMember], port: int, tls: ssl.SSLContext | None) -> None:
-    """Heartbeat until nobody's epoch or partitions change."""
+    """Heartbeat until no member's epoch or partitions change."""
     before: object = None
     while before != (now := [(member.epoch, member.owned) for member in members]):
         before = now

@@ -4,7 +4,7 @@
 
 All stand before the same C program, which answers with prepared frames. Small fetches show round
 trips and what the relay adds to their latency; large ones, and Produce, show throughput. At the
-end, connections that idle show their memory, and its peak when they all begin at once. Processor
+end, connections that idle show their memory, and its peak when they all begin together. Processor
 time is that of the relay alone.
 """
 
@@ -296,7 +296,7 @@ def measure_idle(results: Results, form: Form, behind: Server, names: list[str])
 
 
 def peak_of_first_requests_kib(server: Server) -> int:
-    """The memory that connections take at the peak, when silent clients all send at once."""
+    """The memory that connections take at the peak, when silent clients all send together."""
     requests, before_kib = fetch(12), server.resident_kib
     with ExitStack() as stack:
         clients = [

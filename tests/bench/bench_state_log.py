@@ -61,7 +61,7 @@ GROUPS = 1_000
 MEMBERS = 20
 JOINING = 1_000
 HISTORY = 100_000
-"""The number of written records, of which the newest of each key remain."""
+"""The number of written records. The newest of each key remain."""
 
 PARTITIONS = [Partition(topic_id("orders"), number) for number in range(4 * MEMBERS)]
 
@@ -203,7 +203,7 @@ def size_of(folder: Path) -> int:
 
 
 async def measure_joining(log: StateLog) -> str:
-    """Many native members join one group at once, through the group's driver."""
+    """Many native members join one group together, through the group's driver."""
     cluster = ScriptedCluster(foo=JOINING)
     async with trio.open_nursery() as nursery:
         groups = make_groups(

@@ -195,6 +195,6 @@ def machine() -> dict[str, object]:
 
 
 def say(line: str) -> None:
-    """Print a line at once."""
+    """Print a line without buffering."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

@@ -79,7 +79,7 @@ async def _serving(
 
 
 async def measure_nodes(brokers: int, processes: int) -> NodeCosts:
-    """Measure a gateway in front of so many brokers; with 0 processes a single gateway."""
+    """Measure a gateway in front of this many brokers; 0 processes mean a single gateway."""
     topic = "numbers"
     flags = [f"--processes={processes}"] if processes else []
     bootstrap = f"{OWN_HOST}:{free_port()}"
@@ -103,7 +103,7 @@ async def measure_nodes(brokers: int, processes: int) -> NodeCosts:
 
 
 async def print_nodes(counts: Sequence[int]) -> None:
-    """Print what a fleet costs in front of so many brokers, and a single gateway."""
+    """Print what a fleet and a single gateway cost in front of this many brokers."""
     for brokers in counts:
         for processes in (0, PROCESSES):
             costs = await measure_nodes(brokers, processes)

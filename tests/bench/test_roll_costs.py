@@ -76,7 +76,7 @@ def test_the_table_has_a_line_for_each_arm() -> None:
 
 
 def test_rows_that_were_not_measured_again_stay() -> None:
-    """They are dropped if the columns have changed."""
+    """Rows are dropped if the columns have changed."""
     ones, twos = dict.fromkeys(FIGURES, 1.0), dict.fromkeys(FIGURES, 2.0)
     committed = table_of({"eager": {"ours": ones, "theirs": ones}})
     table = table_of({"eager": {"ours": twos}, "static": {"ours": twos}})

@@ -1,4 +1,4 @@
-"""What aiokafka's own tests try with a broker, of which its sdist has none.
+"""What aiokafka's own tests try with a broker. Its sdist does not have them.
 
     python aiokafka_scenarios.py BOOTSTRAP
 

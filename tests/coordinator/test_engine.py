@@ -70,8 +70,8 @@ def test_an_early_time_event_has_no_effect(group: GroupScript) -> None:
 
 
 def test_a_deadline_that_an_earlier_one_moved_does_not_expire(group: GroupScript) -> None:
-    """Both sessions end at once. The first makes the group classic, which restarts the other
-    session."""
+    """Both sessions end at the same time. The first makes the group classic, which restarts the
+    other session."""
     group.given_consumer_group(given_classic("c1", session_timeout_ms=45_000), given_native("a"))
     group.wait(45_000)
     assert group.classic.members.keys() == {"c1"}

@@ -1,7 +1,7 @@
 """Every script gets the same answers from a real Apache Kafka broker and from the gateway.
 
-All selected scripts run at once before the first test checks its outcome, because they mostly wait.
-`python -m tests.differential.play` plays them by hand, and shows their requests and answers.
+All selected scripts run in parallel before the first test checks its outcome, because they mostly
+wait. `python -m tests.differential.play` plays them by hand, and shows their requests and answers.
 """
 
 from collections.abc import Mapping

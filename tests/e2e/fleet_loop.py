@@ -53,7 +53,7 @@ from tests.support.serve_process import ServeProcess, command
 MACHINES = 3
 BROKERS = 2
 RATE = 50
-"""Records a second, of which each group reads all."""
+"""Records a second. Each group reads all of them."""
 START_LIMIT_S = 300.0
 LOOK_INTERVAL_S = 0.1
 ROUND_LIMIT_S = 120.0
@@ -92,7 +92,7 @@ SILENT_ON_COMMITS = "sarama"
 
 
 def clients_of(groups: int) -> Iterator[Sequence[Client]]:
-    """The members of so many groups."""
+    """The members of this many groups."""
     kinds = [clients for clients, count in KINDS for _ in range(count)]
     return (kinds[number * len(kinds) // groups % len(kinds)] for number in range(groups))
 
@@ -385,7 +385,7 @@ def owns_all(stage: GroupStage) -> bool:
 async def open_rounds(
     surroundings: Surroundings, seed: int, *, groups: int, processes: int
 ) -> AsyncIterator[FleetRounds]:
-    """A fleet of three gateways with so many groups, once all consume."""
+    """A fleet of three gateways with this many groups, once all consume."""
     group_stage.RATE = RATE
     async with on_kafka(surroundings.kafka)(PARTITIONS) as upstream, trio.open_nursery() as nursery:
         rng = random.Random(seed)

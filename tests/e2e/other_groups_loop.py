@@ -68,7 +68,7 @@ class Load:
     gateway_kills: int = 0
 
     async def write(self, bootstrap: str) -> None:
-        """Write the records, so many each second."""
+        """Write the records, at this rate per second."""
         producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
         began_s = trio.current_time()
         for number in range(self.count):

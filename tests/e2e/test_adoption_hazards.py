@@ -49,7 +49,7 @@ async def calm(group: GroupStage, since_s: float) -> None:
 async def test_static_members_are_adopted_and_keep_their_places(
     kafka: KafkaCluster, tmp_path: Path
 ) -> None:
-    """A killed one is replaced at once by the next process with its instance id. A group whose
+    """A killed one is replaced immediately by the next process with its instance id. A group whose
     leader is static is refused, with its reason, and continues."""
     names = [fresh_group("static"), fresh_group("static-leader")]
     async with open_groups(kafka, names, tmp_path, limit_s=LIMIT_S) as groups:
@@ -85,8 +85,8 @@ async def test_static_members_are_adopted_and_keep_their_places(
 
 
 async def test_a_careless_operator_does_no_harm(kafka: KafkaCluster, tmp_path: Path) -> None:
-    """In one group the command is given three times at once. In the others a consumer is pointed
-    back at the cluster while the group is adopted."""
+    """In one group the command is given three times at the same time. In the others a consumer is
+    pointed back at the cluster while the group is adopted."""
     names = [fresh_group(f"careless-{n}") for n in range(4)]
     async with open_groups(kafka, names, tmp_path, limit_s=LIMIT_S) as groups:
         for group in groups:
@@ -130,8 +130,8 @@ async def test_a_careless_operator_does_no_harm(kafka: KafkaCluster, tmp_path: P
 async def test_consumers_move_without_a_pause_or_with_a_long_one(
     kafka: KafkaCluster, tmp_path: Path, pause_s: float
 ) -> None:
-    """Nobody waits for the group to settle, and the command is repeated until the group is hosted.
-    Without a pause that may need no adoption: nobody is in the group for a moment."""
+    """The test does not wait for the group to settle, and the command is repeated until the group
+    is hosted. Without a pause an adoption may not be needed: the group is empty for a moment."""
     names = [fresh_group("paused")]
     async with open_groups(kafka, names, tmp_path, limit_s=LIMIT_S) as groups:
         (group,) = groups

@@ -19,7 +19,7 @@ OF_A_ROLL = {
     *("partitions_assigned", "grant_ended", "partitions_stated"),
     *("offsets_fetched", "offsets_committed"),
 }
-"""Nobody needs a new target where each consumer comes back at once."""
+"""No new target is needed where each consumer comes back immediately."""
 
 
 def demo(folder: Path) -> "subprocess.CompletedProcess[str]":

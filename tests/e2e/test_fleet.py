@@ -131,7 +131,7 @@ def shards_taken(gateway: ServeProcess) -> int:
 
 
 async def until_taken(gateway: ServeProcess, count: int) -> None:
-    """Wait until processes have taken so many shards from others."""
+    """Wait until processes have taken this many shards from others."""
     while shards_taken(gateway) < count:
         await gateway.until_event("shards_taken", len(gateway.events("shards_taken")) + 1)
 

@@ -85,7 +85,7 @@ async def test_the_coordinator_is_killed_during_a_roll(
 async def test_a_group_survives_an_outage_of_the_whole_cluster(
     three_brokers: KafkaCluster, tmp_path: Path
 ) -> None:
-    """All brokers die at once, for several sessions, with some members' commits in flight. The
+    """All brokers die together, for several sessions, with some members' commits in flight. The
     gateway answers the members, so the group stays unchanged, and all continue with their
     partitions afterwards."""
     async with open_group(tmp_path, open_upstream=on_kafka(three_brokers)) as group:

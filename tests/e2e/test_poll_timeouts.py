@@ -77,7 +77,7 @@ def handed_over_by_aiokafka(bootstrap: str, topic: str) -> float:
                 await one.start()
                 one.subscribe([topic])
             while not (stuck.assignment() and other.assignment()):
-                await asyncio.sleep(0.1)  # its listeners do not tell of an assignment to both
+                await asyncio.sleep(0.1)  # its listeners do not report an assignment to both
             since_s = time.monotonic()
             for _ in range(PARTITIONS * RECORDS):
                 await other.getone()
@@ -101,7 +101,8 @@ async def test_partitions_move_when_their_consumer_polls_too_late(
     filled: int,
     flags: tuple[str, ...],
 ) -> None:
-    """They move within the time that it takes at a broker: the poll interval and one heartbeat."""
+    """The partitions move within the time that it takes at a broker: the poll interval and one
+    heartbeat."""
     topic = fresh_group("stuck")
     await kafka.make_topic(topic)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})

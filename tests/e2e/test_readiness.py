@@ -55,7 +55,7 @@ async def readiness(state: Path, *arguments: str) -> str:
 
 async def test_a_defective_version_is_named_and_refused(tmp_path: Path) -> None:
     """A defective client works as a classic member, and is reported. With the new protocol it ends
-    at once."""
+    immediately."""
     state = tmp_path / "state"
     with trio.fail_after(LIMIT_S):
         async with running_mock_cluster(1) as upstream:

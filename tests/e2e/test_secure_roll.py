@@ -122,15 +122,16 @@ def settings_with_tokens(secure: SecureKafka, url: str) -> Mapping[str, Mapping[
 async def test_clients_roll_with_tls_scram_and_acls(
     secure_kafka: SecureKafka, tmp_path: Path, pair: Pair
 ) -> None:
-    """They roll to the new protocol and back, with a new certificate in between. No record is lost,
-    and no partition has two owners."""
+    """The clients roll to the new protocol and back, with a new certificate in between. No record
+    is lost, and no partition has two owners."""
     await roll(secure_kafka, tmp_path, pair, settings_of(secure_kafka))
 
 
 async def test_clients_roll_while_their_tokens_expire(
     secure_kafka: SecureKafka, tmp_path: Path
 ) -> None:
-    """Each connection authenticates again every few seconds (KIP-368), and nobody notices."""
+    """Each connection authenticates again every few seconds (KIP-368), and the clients do not
+    notice."""
     with token_server() as server:
         server.user, server.lifetime_s = USER, TOKEN_S
         began_s = trio.current_time()

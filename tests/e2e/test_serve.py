@@ -190,7 +190,7 @@ async def test_a_low_shell_limit_of_open_files_refuses_no_clients(tmp_path: Path
 
 
 async def test_a_gateway_that_ends_is_not_waited_for(tmp_path: Path) -> None:
-    """The test fails at once, and shows the reason."""
+    """The test fails immediately, and shows the reason."""
     with trio.fail_after(START_LIMIT_S / 2), pytest.raises(ExceptionGroup) as failure:
         async with serving("127.0.0.1:1", tmp_path, program=FAILS):
             pass

@@ -135,7 +135,7 @@ async def test_requests_about_unknown_groups_disturb_nobody(tmp_path: Path, host
 
 
 async def until_steady(observed: Observed) -> None:
-    """Wait until nobody has rejoined for a while."""
+    """Wait until no member has rejoined for a while."""
     before = -1
     while before != observed.rejoins or len(observed.epochs) > 1:
         before = observed.rejoins

@@ -2,8 +2,8 @@
 
 Requests of real clients (`tests/captures/`) in every version that can carry them, a sample of each
 other api that the gateway reads, and random bodies for those that it only relays. Most stay as they
-are, so that later ones meet groups with members; the others are mutated. A mutated request that
-nobody can read ends its connection, so it comes last: a connection costs as much as ten requests.
+are, so that later ones meet groups with members; the others are mutated. An unreadable mutated
+request ends its connection, so it comes last: a connection costs as much as ten requests.
 """
 
 import struct
@@ -31,7 +31,7 @@ FRAMES_BEFORE_MAX = 8
 MUTATED = 0.2
 """The part of the frames that are mutated."""
 ENDED = 0.8
-"""The part of the connections whose last frame is mutated until nobody can read it."""
+"""The part of the connections whose last frame is mutated until it is unreadable."""
 TRIES_MAX = 8
 """Mutations of one frame until one is as wanted."""
 GROUPS, GROUPS_OF_ONE = 16, 4

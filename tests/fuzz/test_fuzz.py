@@ -1,4 +1,4 @@
-"""Hostile bytes cause no error in the gateway, keep no memory, and disturb no other group.
+"""Hostile bytes cause no error in the gateway, hold no memory, and do not disturb other groups.
 
 `python -m tests.fuzz` plays more of them, and replays the connections that a failure names.
 """

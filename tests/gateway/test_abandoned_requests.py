@@ -180,7 +180,7 @@ async def test_joins_that_wait_hold_no_sockets() -> None:
 
 
 async def until_members(scene: Scene, count: int) -> None:
-    """Wait until the group has so many members."""
+    """Wait until the group has this many members."""
     await until_answered(scene.client.describe, lambda group: len(group.members) >= count)
 
 

@@ -144,7 +144,7 @@ async def test_refusals_are_counted_by_reason() -> None:
 
 
 async def test_what_alerts_compare_with_before_is_there_from_the_start() -> None:
-    """The increase of a series that begins with 1 is 0, so its first event would alert nobody."""
+    """The increase of a series that begins with 1 is 0, so its first event would raise no alert."""
     async with admin_stage() as stage:
         series = parse_series((await stage.ask("/metrics")).body)
     watched = INCREASE.findall((CODE / "deploy" / "alerts.yaml").read_text())

@@ -90,7 +90,7 @@ async def test_a_new_group_whose_anchor_is_refused_says_so(tmp_path: Path, joins
         await until_answered(
             lines, lambda answer: [group.blocker for group in answer.groups] == [reason]
         )
-        # Between its attempts, of which each begins with another JoinGroup.
+        # Between its attempts, each of which begins with another JoinGroup.
         page = await until_answered(describe, lambda answer: answer.anchor == AnchorPhase.LOST)
         assert (page.blocker, page.members) == (reason, 0)
         nursery.cancel_scope.cancel()

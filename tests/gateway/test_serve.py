@@ -378,7 +378,7 @@ async def test_a_second_signal_ends_the_drain(tmp_path: Path) -> None:
             running_mock_cluster(1) as upstream,
             process(tmp_path, upstream.bootstrap[0], port, env=environment) as gateway,
         ):
-            await until_said(gateway, "serves clients")  # before, a signal ends it at once
+            await until_said(gateway, "serves clients")  # before, a signal ends it immediately
             async with open_wire(("127.0.0.1", port)) as client:
                 half = b"\0\0\0\x20\0"
                 await client.send(request_frame(ApiKey.API_VERSIONS, 0, 1, b"") + half)

@@ -235,7 +235,7 @@ def test_limits_of_groups_are_the_brokers_unless_they_are_set() -> None:
 
 def test_all_numbers_of_groups_that_kafka_has_too_are_the_brokers() -> None:
     """A broker that gathers the first members for no time at all does so behind the gateway too.
-    Brokers do not tell how often they resolve regular expressions."""
+    Brokers do not reveal how often they resolve regular expressions."""
     as_in_kafka = {
         name
         for name, field in Settings.model_fields.items()

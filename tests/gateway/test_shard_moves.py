@@ -165,7 +165,7 @@ async def test_a_shard_is_given_up_once_nothing_of_it_is_under_way(tmp_path: Pat
 
 
 async def test_members_that_are_away_are_known_to_the_next_process(tmp_path: Path) -> None:
-    """The next process learns what the last one knew, also that nobody is away any more."""
+    """The next process learns what the last one knew, also that no member is away any more."""
     async with running(tmp_path) as process:
         process.recorder.members_away = b"n1 is away"
         for run_id in (8, 9):

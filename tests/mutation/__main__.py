@@ -1,4 +1,4 @@
-"""Plants small bugs in the engine and the hosting machine, and tells which ones nothing notices.
+"""Plants small bugs in the engine and the hosting machine, and lists those that nothing notices.
 
 `python -m tests.mutation [--seed N] [--mutants N] [--minutes M] [--jobs N] [--only PATH ...]`
 

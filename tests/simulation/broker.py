@@ -112,7 +112,7 @@ class Broker:
     ) -> list[Answer]:
         """Handle a request, by default of the newest version that clients use here. Return its
         answer, unless it is parked, and those to requests that it has released. `request_id`: a
-        number of its own, greater than that of earlier requests, of which generated ids are made.
+        number of its own, greater than that of earlier requests; generated ids contain it.
         """
         version = self.profile.versions[API_KEYS[type(message)]] if version is None else version
         match message:

@@ -188,7 +188,7 @@ class Client(ABC):
         return (self.member_id,)
 
     def die(self, reason: str) -> None:
-        """End the process at once."""
+        """End the process immediately."""
         self.world.trace(self.name, f"dies: {reason}")
         self.is_dead = True
         self.claims.clear()
@@ -301,8 +301,8 @@ class Client(ABC):
         self.commit(going, self._in_this_callback(self._run_callback), going, done)
 
     def lose(self, done: Callable[[], None]) -> None:
-        """Run the callback for lost partitions, without a commit. A closing client ends at once,
-        because it has no membership left to give up."""
+        """Run the callback for lost partitions, without a commit. A closing client ends
+        immediately, because it has no membership left to give up."""
         if self.is_closing:
             self.die("closed")
             return

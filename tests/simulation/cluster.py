@@ -371,4 +371,4 @@ class Cluster:
 
 
 def _ignore_answer(*_answer: Any) -> None:
-    """Nobody waits for the answer any more."""
+    """No process waits for the answer any more."""

@@ -1,6 +1,6 @@
 """A native client that runs an assignor itself (rule 9.7).
 
-While there are faults it is often slow, wrong or silent, and installs what nobody asked it for.
+While there are faults it is often slow, wrong or silent, and installs unrequested targets.
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ class Computing:
         self._client.later(self._world.between(0, 300), self._prepare)
 
     def forge(self) -> None:
-        """Install a target that nobody asked for."""
+        """Install a target that was not asked for."""
         client = self._client
         epoch = client.stated_epoch()
         if not client.context.network.is_calm and epoch > 0 and self._world.chance(0.1):

@@ -1,8 +1,8 @@
 """The group's coordinator in the simulated cluster: a classic coordinator that supports only static
 members, enough to hold an anchor.
 
-It answers at once. Its treatment of static members matches that of real brokers 3.9 and 4.3. The
-tests in front of real brokers are the authority; this fake is for time and failures.
+It answers immediately. Its treatment of static members matches that of real brokers 3.9 and 4.3.
+The tests in front of real brokers are the authority; this fake is for time and failures.
 """
 
 from dataclasses import dataclass, field

@@ -391,13 +391,13 @@ class Process:
         return decision.mode is Mode.FORWARDED
 
     def end_relayed(self, call: Call) -> None:
-        """The cluster has answered a call, or nobody waits for the answer."""
+        """The cluster has answered a call, or no client waits for the answer."""
         self.relayed.discard(call)
         while self._draining and not self.relayed:
             self.feed(inputs.Done(self._draining.pop()))
 
     def kill(self) -> None:
-        """End the process at once."""
+        """End the process immediately."""
         self.is_alive = False
 
     def pause(self) -> None:

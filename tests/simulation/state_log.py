@@ -75,7 +75,7 @@ class SimulatedLog:
         return self._compacted + len(self.batches)
 
     def since(self, stored: int) -> Sequence[Batch] | None:
-        """The batches after the first so many; None if some of them were compacted."""
+        """The batches after this many; None if some of them were compacted."""
         first = stored - self._compacted
         return self.batches[first:] if first >= self._has_compacted else None
 

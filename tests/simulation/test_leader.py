@@ -47,7 +47,7 @@ def test_each_partition_goes_to_one_subscriber(protocol: str) -> None:
 
 
 def test_sticky_withholds_moving_partitions() -> None:
-    """The owner gives them up first. Partitions without an owner are assigned at once."""
+    """The owner gives them up first. Partitions without an owner are assigned immediately."""
     owned = {("foo", 0), ("foo", 1), ("foo", 2)}
     assignment = assign(leader.STICKY, member("a", "foo", owned=owned), member("b", "foo"))
     assert assignment["a"] < owned

@@ -78,8 +78,8 @@ class IntervalWatch:
             self._resolved_ms = max(resolved_ms, default=None)
 
     def _due_ms(self, config: GroupConfig, now_ms: int) -> int:
-        """When the next target is due. It is due at once if the last one is from the future. DEV
-        D83: the second one after a quiet time is, too."""
+        """When the next target is due. It is due immediately if the last one is from the future.
+        DEV D83: the second one after a quiet time is, too."""
         since_ms = self._computed_ms if config.second_target_waits else self._earlier_ms
         if not 0 < since_ms <= now_ms:
             return 0

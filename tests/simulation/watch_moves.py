@@ -36,8 +36,8 @@ class MoveWatch:
         }
 
     def after_step_of_cluster(self, step: Step) -> None:
-        """In a move the gateway makes no member leave that nobody knows otherwise. At other times
-        a client has removed another one, as clients may."""
+        """In a move, the gateway does not make an otherwise unknown member leave. At other times a
+        client has removed another one, as clients may."""
         if not self._moving:
             return
         for member_id, cause in removed_members(step).items():

@@ -24,7 +24,8 @@ from tests.support.wire_recorder import WireRecorder, record_traffic
 
 LIMIT_S = 180
 CONNECT_RELEASE = "4.3"
-"""The newest of which Maven has connect-file and connect-mirror. They fit no other worker."""
+"""The newest release for which Maven has connect-file and connect-mirror. They fit no other
+worker."""
 GATEWAY, ADVERTISED = "127.0.0.2", "127.0.0.3"
 POM = Path(__file__).parent / "application_jars" / "pom.xml"
 

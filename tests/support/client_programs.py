@@ -188,8 +188,8 @@ def _install_java(javac: str, sources: tuple[Path, ...], version: str, folder: P
 
 
 def _archive_classes(consumer: tuple[str, ...], folder: Path) -> None:
-    """Keep the classes that a consumer has loaded when its stdin ends at once: loading them is half
-    of its start."""
+    """Keep the classes that a consumer has loaded when its stdin ends immediately: loading them is
+    half of its start."""
     archive = f"-XX:ArchiveClassesAtExit={folder / CLASSES}"
     nowhere = ("--bootstrap=127.0.0.1:1", "--topic=t", "--group=g", "--client-id=c")
     native = ("--protocol=consumer", "--assignor=")

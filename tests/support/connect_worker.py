@@ -59,7 +59,7 @@ class Worker:
         )
 
     async def until_running(self, names: list[str], *, tasks_each: int, workers: int) -> None:
-        """Wait until all tasks of these connectors run, on so many workers. None may have
+        """Wait until all tasks of these connectors run, on this many workers. None may have
         failed."""
 
         async def are_running() -> bool:

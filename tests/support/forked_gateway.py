@@ -80,7 +80,7 @@ async def run_forked_gateway(
 
 
 async def _number(lines: trio.abc.ReceiveStream) -> int:
-    """Read the next line, which is written at once."""
+    """Read the next line, which is written immediately."""
     line = await lines.receive_some()
     assert line, "the process that forks gateways has ended"
     return int(line)

@@ -1,4 +1,4 @@
-"""What is freed at once, and what waits for a garbage collection."""
+"""Objects that are freed immediately, and those that wait for a garbage collection."""
 
 import gc
 from collections.abc import Iterator

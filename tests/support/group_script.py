@@ -283,7 +283,7 @@ class GroupScript:
         return token
 
     def ask(self, kind: type[R], make: Callable[..., Request], *values: Any, **fields: Any) -> R:
-        """Send a request that is answered at once."""
+        """Send a request that is answered immediately."""
         return self.answer(self.send(make, *values, **fields), kind)
 
     def send_join(self, member_id: str = "", **fields: Any) -> Token:
@@ -330,8 +330,8 @@ class GroupScript:
         newest_connection: int = 0,
         **fields: Any,
     ) -> ConsumerHeartbeatReply:
-        """Send a ConsumerGroupHeartbeat. `newest_connection`: one that has been opened, besides
-        those that have been used."""
+        """Send a ConsumerGroupHeartbeat. `newest_connection`: one that has been opened, in addition
+        to those that have been used."""
         self._newest_connection = max(self._newest_connection, connection, newest_connection)
         return self.ask(
             ConsumerHeartbeatReply,

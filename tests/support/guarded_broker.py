@@ -27,7 +27,7 @@ class GuardedBroker(OffsetBroker):
     """Answers questions about permissions."""
 
     read_code: int = ErrorCode.UNKNOWN_MEMBER_ID
-    """What a Heartbeat of nobody gets."""
+    """The error code of a Heartbeat without a member."""
     describe_code: int = ErrorCode.NONE
     hidden_topics: frozenset[str | None] = frozenset()
     questions: list[str] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """One hosted group as a script: requests, a cluster and a log that answer as the script decides,
 and a clock that only `wait` advances.
 
-Nothing runs by itself: there is no task, no socket and no sleep. An effect is answered at once,
+Nothing runs by itself: there is no task, no socket and no sleep. An effect is answered immediately,
 unless its kind is held back with `hold`; then `release` answers it, or the script feeds another
 answer.
 """

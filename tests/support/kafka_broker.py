@@ -59,7 +59,7 @@ class KafkaCluster:
     ) -> None:
         """`release` is one of `kafka/pom.xml`, for example "4.4". Every node has `settings`; the
         first brokers have those of `of_brokers` as well, in order; `listeners` and
-        `advertised.listeners` among them come besides the plain one."""
+        `advertised.listeners` among them are added to the plain one."""
         self.release = release
         self._files = kafka_release(release, java_options)
         self._folder = folder

@@ -30,7 +30,7 @@ def install(folder: Path, sources: Mapping[str, str], monkeypatch: pytest.Monkey
 
 
 def computation(assignor: str, *, epoch: int = 7, partition_count: int = 3) -> Computation:
-    """Two members, of which the first has everything."""
+    """Two members; the first has everything."""
     member = Subscriber(instance_id=None, topic_ids=frozenset({FOO}))
     return Computation(
         epoch=epoch,

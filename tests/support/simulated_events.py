@@ -70,7 +70,7 @@ class Recorder(Watch):
         self._newest: Process | None = None
         self._tracker = GroupTracker()
         self._snapshot: GroupLoaded | None = None
-        """What a process has loaded, until it tells its first event."""
+        """What a process has loaded, until it writes its first event."""
 
     def record_applied(self, process: Process, decision: Decision, topics: Topics) -> None:
         events: list[GatewayEvent] = []
@@ -193,7 +193,7 @@ def simulate_events(seed: int) -> Sequence[SimulatedStep]:
 
 def simulated_with_excuses(seed: int) -> tuple[Sequence[SimulatedStep], frozenset[tuple[str, int]]]:
     """The run, and the partitions whose offsets no engine could protect, because members lied, or
-    whose reset no event tells, because its client had gone."""
+    whose reset no event reports, because its client had gone."""
     run = StoringRun(seed)
     offsets = SimulatedOffsets(run)
     recorder = Recorder(run, offsets)

@@ -1,4 +1,4 @@
-"""One request of each api that names a group, about a group that nobody hosts."""
+"""One request of each api that names a group, about a group that is not hosted."""
 
 from collections.abc import Callable, Mapping
 

@@ -82,8 +82,8 @@ class Round:
     is_last: bool
     is_known: bool
     """Whether no process ended during it, because its unfinished work is not reported, no topic was
-    recreated, because the state does not tell the partitions of one from those of the other, and
-    the events name every holder."""
+    recreated, because the state does not distinguish the partitions of one from those of the other,
+    and the events name every holder."""
 
 
 def rebalances(folded_tables: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
@@ -108,8 +108,8 @@ def rebalances(folded_tables: Tables, steps: Sequence[SimulatedStep]) -> Iterato
 
 
 def roll_steps(folded_tables: Tables, steps: Sequence[SimulatedStep]) -> Iterator[str]:
-    """The engine's figures of the steps of rolls equal those of the simulator's state. Of two steps
-    at a time, the state does not tell which consumer has come in place of which."""
+    """The engine's figures of the steps of rolls equal those of the simulator's state. If two steps
+    overlap, the state does not show which consumer has replaced which."""
     numbers = {step.at_ms: n for n, step in enumerate(steps)}
     movers, untold = _members_of_several_instances(steps), untold_holdings(steps)
     for row in folded_tables.steps:
@@ -136,7 +136,7 @@ def _overlap(one: StepRow, other: StepRow) -> bool:
 
 
 def _successors(spell: Sequence[SimulatedStep], row: StepRow) -> Mapping[str, str] | None:
-    """The consumer after the step by its name before; None if the state does not tell which one it
+    """The consumer after the step by its name before; None if the state does not show which one it
     is."""
     before = _actors(spell[0])
     left = before.keys() - _actors(spell[1]).keys() if len(spell) > 1 else set()
@@ -251,7 +251,7 @@ def begins_one(event: GatewayEvent) -> bool:
 def offsets(steps: Sequence[SimulatedStep], excused: Set[tuple[str, int]]) -> Iterator[str]:
     """No commit is lost or non-monotonic, apart from the commits of a zombie at the end, which
     takes one record of each partition back. Excused are the partitions that members lied about, or
-    whose reset no event tells, so that what the zombie commits may be ahead of it."""
+    whose reset no event reports, so that what the zombie commits may be ahead of it."""
     writer = EventWriter()
     write(steps, writer)
     last, committed = steps[-1], _committed_offsets(steps)
@@ -275,7 +275,7 @@ def offsets(steps: Sequence[SimulatedStep], excused: Set[tuple[str, int]]) -> It
 
 
 def _committed_offsets(steps: Sequence[SimulatedStep]) -> Mapping[tuple[str, int], int]:
-    """The offsets of topics that still exist. Commits are told later than they are stored."""
+    """The offsets of topics that still exist. Commits are reported later than they are stored."""
     gone_ms: dict[str, int] = {}
     committed: dict[tuple[str, int], int] = {}
     for step in steps:

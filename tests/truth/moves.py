@@ -14,7 +14,7 @@ from tests.support.simulated_lines import shift_times, write, write_reports
 
 CLOCKS_DIFFER_S_MAX = 20.0
 REPORTED_WITHIN = 100
-"""Steps within which a commit is told."""
+"""Steps within which a commit is reported."""
 HOSTED_S = 1.0
 """The time between the end of one hosting and the beginning of the next."""
 

@@ -17,7 +17,7 @@ SEEDS = [
 ]
 """In 2 and 404 a static member is replaced during a rebalance, and the gateway killed, so that no
 record has the replacement. In 609 one comes back and begins a rebalance by that. In 1,572,199 an
-offset is reset by an admin that has gone before the answer, so no event tells it. In 1,580,477
+offset is reset by an admin that has gone before the answer, so no event reports it. In 1,580,477
 offsets are fetched between two commits that are told together, while the group has no owner. In
 1,581,046 a process that has come back with the id of one that crashed has fetched before the last
 commit of that one arrives. In 1,581,097 a gateway is killed between a generation and its

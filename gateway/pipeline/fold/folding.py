@@ -179,7 +179,7 @@ _HANDLERS = {
     event: [(n, part.handlers[event]) for n, part in enumerate(_PARTS) if event in part.handlers]
     for event in EVENTS
 }
-"""By event, the parts of a fold that take it, and how."""
+"""The parts of a fold that take an event, and how, by event."""
 
 
 class SourceLine(NamedTuple):

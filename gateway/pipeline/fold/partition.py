@@ -338,8 +338,8 @@ class PartitionHistory:
         self.is_whole = False
 
     def skip_faults(self) -> Iterator[Fault]:
-        """Starts that skipped records, unless a transaction explains them whose end no line has
-        stated yet."""
+        """Starts that skipped records, unless a transaction whose end no line has stated yet
+        explains them."""
         for skip in self.skips:
             if not any(
                 entry.last >= skip.offset and source.at_ms <= skip.fault.source.at_ms

@@ -180,7 +180,7 @@ _READINESS = {
     False: ("too-old", "version too old"),
     None: ("unknown", "unknown version"),
 }
-"""By whether a version has the new protocol, the class of its bar and what that means."""
+"""The class of a version's bar, and its meaning, by whether the version has the new protocol."""
 
 
 def _readiness(name: str, members: int, on_consumer: int, members_max: int) -> Node:

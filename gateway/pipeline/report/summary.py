@@ -69,7 +69,7 @@ class Summary:
     """Classic groups that cannot."""
     worst: list[GroupRow] = field(default_factory=list)
     members: Counter[str] = field(default_factory=Counter)
-    """By name and version of the client library, with a space between."""
+    """The number of members by name and version of the client library, with a space between."""
     consumer_members: Counter[str] = field(default_factory=Counter)
     """The members with the new protocol, by the same."""
     from_ms: int | None = None

@@ -73,7 +73,7 @@ def fold(rows: DataFrame, top: int) -> DataFrame:
 
 
 def in_order(rows: DataFrame) -> DataFrame:
-    """By bucket and key. Most comparisons need only one number."""
+    """The lines ordered by bucket and key. Most comparisons need only one number."""
     rank = F.col("bucket").cast("long") * len(KINDS) + F.col("kind")
     rank = F.shiftleft(rank, 32) + F.crc32(F.col("name").cast("binary"))
     rows = rows.select(*PackedRow._fields)

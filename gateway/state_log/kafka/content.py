@@ -47,7 +47,7 @@ class Content:
     cluster_id: str | None = None
     """The cluster whose groups it has, once it has met one with an id."""
     shard: LogShardValue | None = None
-    """Which part of the groups it has; None if it has all."""
+    """The part of the groups that the log has; None if it has all."""
     owner: LogOwnerValue | None = None
     """The one that has claimed it last, unless another gateway has followed that one."""
     owner_offset: int = -1

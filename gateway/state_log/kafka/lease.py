@@ -7,8 +7,8 @@ confirm members that a new owner has timed out.
 import time
 
 LEASE_MS = 2_000
-"""Unless the settings say otherwise. Far shorter than the shortest session: a new owner restarts
-every session at full length."""
+"""The length of a lease, unless the settings say otherwise. It is far shorter than the shortest
+session: a new owner restarts every session at full length."""
 LEASE_MS_MIN = 1_000
 """The log has to be written several times in it."""
 LEASE_MS_MAX = 5_000

@@ -88,7 +88,7 @@ def add_partitions(config: Mapping[str, Any], topic: str, partitions: int) -> No
 def has_partition(config: Mapping[str, Any], topic: str, partition: int) -> bool:
     """Whether the topic has the partition. It does as long as the cluster does not deny it."""
     admin = AdminClient(dict(config))
-    wanted = TopicCollection([topic])  # unlike a list of topics, it makes none
+    wanted = TopicCollection([topic])  # unlike a list of topics, it creates none
     try:
         known = admin.describe_topics(wanted, request_timeout=LOOK_TIMEOUT_S)[topic].result()
     except KafkaException as error:

@@ -28,7 +28,7 @@ def stable_static_member(group: GroupScript, instance_id: str = "i1") -> str:
 def test_a_member_stays_static_when_it_leaves_its_instance_id_out(group: GroupScript) -> None:
     """The index of instance ids would point to a removed member."""
     member_id = stable_static_member(group)
-    group.join(member_id)  # the leader's join completes a rebalance at once
+    group.join(member_id)  # the leader's join completes a rebalance immediately
     assert group.classic.members[member_id].instance_id == "i1"
     group.leave(member_id)
     again = group.send_join(instance_id="i1")

@@ -46,7 +46,7 @@ def others_hear_nothing(group: GroupScript, *others: str) -> None:
 
 
 def test_a_classic_replacement_gets_what_its_predecessor_was_assigned(group: GroupScript) -> None:
-    """It joins in the same generation. The client that left is no longer a member."""
+    """The replacement joins in the same generation. The client that left is no longer a member."""
     group.leave("b")
     assert group.beat("b", 3).error == ErrorCode.UNKNOWN_MEMBER_ID
     others_hear_nothing(group, "a", "c")
@@ -206,7 +206,7 @@ def test_a_static_member_leaves_no_slot(make_group: MakeGroup) -> None:
 
 
 def test_the_last_member_leaves_no_slot(group: GroupScript) -> None:
-    """The group is empty at once, and earlier slots end."""
+    """The group is empty immediately, and earlier slots end."""
     for member_id in ("a", "b", "c"):
         group.leave(member_id)
     assert group.view().state == "Empty"
@@ -231,7 +231,7 @@ def test_places_are_limited(group: GroupScript, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_restart_ends_the_grace(group: GroupScript) -> None:
-    """The log has the removal, so the group rebalances at once."""
+    """The log has the removal, so the group rebalances immediately."""
     group.leave("b")
     group.restart()
     assert isinstance(group.engine.state.group, ClassicGroup)

@@ -64,7 +64,7 @@ def rejoins(group: GroupScript) -> None:
 
 
 def test_one_member_alone_rejoins_and_gets_what_was_left(make_group: MakeGroup) -> None:
-    """It rejoins in the same generation, once the grace is over."""
+    """The member rejoins in the same generation, once the grace is over."""
     group = start_group(make_group)
     group.leave("c")
     group.wait(LONG_MS - 1)
@@ -291,7 +291,7 @@ def test_topics_are_watched_while_nobody_leads(make_group: MakeGroup) -> None:
 
 
 def test_a_restart_ends_the_temporary_assignment(group: GroupScript) -> None:
-    """The log has the removal, so the group rebalances at once."""
+    """The log has the removal, so the group rebalances immediately."""
     group.restart()
     assert group.beat("a", 3).error == ErrorCode.REBALANCE_IN_PROGRESS
 
@@ -310,7 +310,7 @@ def test_a_group_is_not_handed_back_before_the_temporary_owner_knows(make_group:
 def test_a_group_is_handed_back_although_its_temporary_owner_was_replaced_before_it_knew(
     make_group: MakeGroup,
 ) -> None:
-    """The static member that replaces it gets everything at once."""
+    """The static member that replaces it gets everything immediately."""
     group = make_group(config=CONFIG)
     group.given_classic_group(
         given_classic_group_member("a", FOO_0),

@@ -54,7 +54,7 @@ def failure(group: GroupScript) -> ComputationFailed:
 
 
 def test_a_group_continues_while_its_target_is_computed(settled_group: GroupScript) -> None:
-    """Members keep what they have, and heartbeats are answered at once."""
+    """Members keep what they have, and heartbeats are answered immediately."""
     reply = settled_group.native("n2")
     assert (reply.error, reply.member_epoch, reply.assignment) == (0, 10, frozenset())
     computation = settled_group.last_step.computation
@@ -200,7 +200,8 @@ def test_a_wrong_target_changes_nothing(
 
 
 def test_a_failed_computation_is_repeated_later(settled_group: GroupScript) -> None:
-    """It is not repeated at each heartbeat, and a change of the group does not prevent it."""
+    """The computation is not repeated at each heartbeat, and a change of the group does not prevent
+    it."""
     settled_group.native("n2")
     settled_group.finish_computation(reason="x" * 10_000)
     assert failure(settled_group).reason == "x" * REASON_CHARS_MAX
@@ -302,7 +303,7 @@ def test_a_paused_group_installs_nothing(settled_group: GroupScript) -> None:
 
 
 def test_only_a_short_result_is_checked_at_once(make_group: MakeGroup) -> None:
-    """DEV D65: a long one is repeated where it holds up nobody else."""
+    """DEV D65: a long one is repeated where it does not delay others."""
     group = make_group(config=PLUG_IN, topics=make_topics(foo=SHORT_COMPUTATION_MAX))
     group.native("n1")
     assert group.consumer.computation is not None

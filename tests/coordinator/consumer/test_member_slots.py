@@ -138,8 +138,8 @@ def test_a_crash_leaves_no_slot(group: GroupScript) -> None:
 
 @pytest.mark.parametrize("epoch", [-1, -2])
 def test_a_static_member_has_its_slot_by_its_instance_id(make_group: MakeGroup, epoch: int) -> None:
-    """It leaves with epoch -2, as in Kafka. With -1 it leaves for good: a dynamic member is no
-    replacement."""
+    """The member leaves with epoch -2, as in Kafka. With -1 it leaves for good: a dynamic member is
+    no replacement."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(
         given_native("n1", instance_id="i1", assigned=FOO_0), given_native("n2", assigned=FOO_1)
@@ -270,7 +270,7 @@ def _two_leave_at_once(group: GroupScript) -> None:
 def test_a_new_target_ends_the_grace(
     group: GroupScript, change: Callable[[GroupScript], None]
 ) -> None:
-    """The others hear of that one, so nobody is spared."""
+    """The others learn of that one, so no member is spared."""
     group.native("n1", -1)
     change(group)
     group.native("n8", topics=("foo",), assignor="range")
@@ -280,7 +280,7 @@ def test_a_new_target_ends_the_grace(
 
 
 def test_the_last_member_leaves_no_slot(make_group: MakeGroup) -> None:
-    """The group is empty at once, for tools that reset or delete it, and earlier slots end."""
+    """The group is empty immediately, for tools that reset or delete it, and earlier slots end."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(given_native("n1", assigned=FOO_0), given_native("n2"))
     group.native("n1", -1)

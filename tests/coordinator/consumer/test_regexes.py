@@ -145,7 +145,8 @@ def test_a_topic_that_matches_nothing(resolved_group: GroupScript) -> None:
 
 
 def test_a_topic_that_was_deleted(resolved_group: GroupScript) -> None:
-    """The metadata hash shows it at once. The resolution drops the topic when it is refreshed."""
+    """The metadata hash shows it immediately. The resolution drops the topic when it is
+    refreshed."""
     resolved_group.topics = make_topics(2, 1, bar=1)
     resolved_group.wait(40_000)
     reply = resolved_group.native("n1", 2, owned={"foo": (0, 1, 2)})
@@ -212,7 +213,7 @@ def test_leaving_of_the_last_subscriber_deletes_a_regex(resolved_group: GroupScr
 
 
 def test_another_regex(make_group: MakeGroup) -> None:
-    """The old one is deleted, and its partitions must be revoked at once. The next heartbeat
+    """The old one is deleted, and its partitions must be revoked immediately. The next heartbeat
     resolves the new one, because the result of the old one was fresh."""
     group = make_group(topics=make_topics(foo=1, bar=1))
     group.native("n1", regex="f.*")

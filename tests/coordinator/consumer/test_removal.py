@@ -183,7 +183,8 @@ def test_the_revocation_deadline_survives_a_replacement(group: GroupScript) -> N
 
 
 def test_a_replacement_inherits_all_but_the_epoch(group: GroupScript) -> None:
-    """The new member has the old one's assignment, and advances to the assignment epoch at once."""
+    """The new member has the old one's assignment, and advances to the assignment epoch
+    immediately."""
     group.native("n1", instance_id="i1")
     before = group.current("n1")
     group.native("n1", -2, instance_id="i1")

@@ -63,7 +63,7 @@ def test_the_second_target_after_a_quiet_time_does_not_wait(make_group: MakeGrou
 
 
 def test_only_a_long_computation_is_refused(make_group: MakeGroup) -> None:
-    """DEV D65: the caller repeats it where it holds up nobody else."""
+    """DEV D65: the caller repeats it where it does not delay others."""
     group = make_group(topics=make_topics(foo=1, large=SHORT_COMPUTATION_MAX))
     short = {"now_ms": group.now_ms, "topics": group.topics, "may_take_long": False}
     group.engine.handle(NATIVE_JOIN, **short)  # type: ignore[arg-type]

@@ -98,7 +98,8 @@ def test_a_quick_roll_waits_for_each_replacement(make_group: MakeGroup) -> None:
 
 
 def test_a_classic_replacement_gets_the_partitions_back(make_group: MakeGroup) -> None:
-    """It gets them at the first heartbeat after the temporary owner has revoked them."""
+    """The replacement gets them at the first heartbeat after the temporary owner has revoked
+    them."""
     group = start_reassigned(make_group)
     joined = group.join(group.take_id())
     assert group.sync_assignment(joined.member_id, 12) == {}
@@ -240,7 +241,7 @@ def test_a_classic_temporary_assignment_that_ends_makes_the_group_classic(
 def test_a_temporary_owner_that_dies_while_it_gives_back_makes_the_group_classic(
     make_group: MakeGroup,
 ) -> None:
-    """Nobody waits for it longer than its session."""
+    """The group waits for it no longer than its session."""
     group = downgrading(make_group)
     group.send_join(group.take_id())
     group.wait(10_000)
@@ -299,7 +300,7 @@ def test_the_replacement_of_a_temporary_owner_passes_them_on(make_group: MakeGro
 def test_what_a_temporary_owner_has_passed_on_goes_back_to_whom_it_belongs(
     make_group: MakeGroup,
 ) -> None:
-    """Its own slot then lacks that, so its own replacement takes it from nobody."""
+    """Its own slot then lacks that, so its own replacement does not take it from another member."""
     group = start_reassigned(make_group)
     group.native("n2", 11, owned={"foo": (0, 1, 4)})
     group.native("n2", -1)
@@ -317,8 +318,8 @@ def test_what_a_temporary_owner_has_passed_on_goes_back_to_whom_it_belongs(
 def test_what_a_temporary_owner_has_passed_on_comes_back_with_its_replacement(
     make_group: MakeGroup,
 ) -> None:
-    """The first member's replacement gets it from there. It would come to nothing otherwise, and
-    nobody would compute another target."""
+    """The first member's replacement gets it from there. The target would have no effect otherwise,
+    and no other one would be computed."""
     group = start_reassigned(make_group)
     slot = group.engine.state.member_slots["n1"]
     assert slot.member is not None
@@ -337,7 +338,7 @@ def test_what_a_temporary_owner_has_passed_on_comes_back_with_its_replacement(
 
 
 def test_a_restart_ends_the_temporary_assignment(make_group: MakeGroup) -> None:
-    """Nobody knows any more whose the partitions were, so they are distributed."""
+    """The owners of the partitions are no longer known, so they are distributed."""
     group = start_reassigned(make_group)
     group.restart()
     group.feed(TimePassed())
@@ -349,7 +350,8 @@ def test_a_restart_ends_the_temporary_assignment(make_group: MakeGroup) -> None:
 def test_another_client_with_the_id_of_one_that_has_lent_ends_its_slot(
     make_group: MakeGroup,
 ) -> None:
-    """Nobody can be a member and have left a slot. Its target waits for the interval here."""
+    """A client cannot both be a member and have left a slot. Its target waits for the interval
+    here."""
     group = start_roll(make_group, replace(CONFIG, second_target_waits=True))
     group.native("n1", -1)
     group.wait(GRACE_MS)

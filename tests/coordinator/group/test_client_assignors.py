@@ -97,5 +97,5 @@ def test_who_can_run_an_assignor_handles_every_version_in_use() -> None:
 def test_versions_overlap_with_those_of_some_member(
     own: AssignorOffers, others: list[AssignorOffers], *, expected: bool
 ) -> None:
-    """They overlap for at least one assignor that both support, if there is any."""
+    """The versions overlap for at least one assignor that both support, if there is any."""
     assert overlap(own, others) is expected

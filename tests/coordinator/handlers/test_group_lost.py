@@ -49,7 +49,7 @@ def test_losing_a_group_without_members_writes_no_record(group: GroupScript) -> 
 
 
 def test_each_removal_has_the_cause_of_the_loss(group: GroupScript) -> None:
-    """Nobody is said to have taken a group that only began again."""
+    """No line says that a group was taken if it only began again."""
     group.given_consumer_group(given_classic("c"), given_native("n"))
     cause = RemovalCause.GENERATION_WENT_BACK
     assert take(group, cause) == [cause] * 2

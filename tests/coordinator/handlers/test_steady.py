@@ -128,7 +128,8 @@ def commits(script: GroupScript) -> Iterator[OffsetCommitReceived | OffsetCommit
 
 
 def way_of(script: GroupScript, event: Event, topics: Topics) -> str:
-    """Which way decides the event, and by the rules of which group. Both ways must agree."""
+    """The way that decides the event, and the kind of group whose rules it uses. Both ways must
+    agree."""
     steady = script.engine.decide_at_rest(event, now_ms=script.now_ms, topics=topics)
     way = f"{type(event).__name__} in {type(script.engine.state.group).__name__}"
     if steady is None:

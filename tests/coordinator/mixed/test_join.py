@@ -79,7 +79,7 @@ def test_a_member_that_left_temporarily_returns_by_joining(
 
 
 def test_a_member_that_left_temporarily_gets_its_partitions_back(group: GroupScript) -> None:
-    """If it has nothing to revoke, it gets them at once."""
+    """If it has nothing to revoke, it gets them immediately."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0,)}),
         given_classic("c2", assigned={"foo": (1, 2)}, instance_id="i2"),

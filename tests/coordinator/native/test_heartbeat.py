@@ -374,7 +374,7 @@ def test_after_a_load_every_assignment_is_repeated(group: GroupScript) -> None:
 
 
 def test_a_static_member_that_left_starts_without_partitions(group: GroupScript) -> None:
-    """The member left cleanly, so the partitions that it loses are free at once."""
+    """The member left cleanly, so the partitions that it loses are free immediately."""
     group.given_consumer_group(
         given_native("n1", assigned={"foo": (0, 1)}, target={"foo": (0,)}, instance_id="i1"),
         given_native("n2", target={"foo": (1,)}),

@@ -57,7 +57,7 @@ def test_members_have_the_short_interval_while_a_place_is_kept(make_group: MakeG
 def test_a_group_is_being_rolled_for_some_time_after_a_member_changed_its_protocol(
     make_group: MakeGroup, since_ms: int, expected_ms: int
 ) -> None:
-    """A group may stay mixed for ever, and then nobody hurries."""
+    """A group may stay mixed for ever, and then its members do not hurry."""
     group = make_group(config=CONFIG)
     group.given_consumer_group(
         given_native("n1", assigned=FOO_0),

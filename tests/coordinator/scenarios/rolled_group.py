@@ -1,7 +1,7 @@
 """Consumers of one group that are restarted one after another, driven second by second.
 
 Classic ones are eager: told to rejoin, they give up everything. Each consumer sends a heartbeat
-every second and does at once what the answer asks for.
+every second and immediately does what the answer asks for.
 """
 
 from dataclasses import dataclass, field

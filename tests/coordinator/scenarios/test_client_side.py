@@ -324,7 +324,8 @@ def test_85_an_error_of_the_assignor_keeps_the_target(settled_group: GroupScript
 
 
 def test_86_a_client_side_assignor_is_used_if_all_members_support_it(group: GroupScript) -> None:
-    """A server-side one otherwise, at once: the group does not wait for the computation."""
+    """If not, a server-side assignor is used immediately: the group does not wait for the
+    computation."""
     joins(group, "n1")
     assert group.consumer.assignment_epoch < group.consumer.epoch
     epoch = group.prepare("n1", 1).group_epoch
@@ -613,8 +614,8 @@ def test_97_after_a_failover_another_computation_begins(
 
 
 def test_98_what_the_members_and_the_assignor_say_is_durable(settled_group: GroupScript) -> None:
-    """The records of members and of the target have it. An assignor's error is told until the next
-    target, or a restart, after which a member computes at once."""
+    """The records of members and of the target have it. An assignor's error is sent until the next
+    target, or a restart, after which a member computes immediately."""
     assignor = weighted_assignor(1, 3, version=2, metadata=b"heavy", reason=1)
     settled_group.native("n1", 2, client_assignors=[assignor])
     metadata = {id_: AssignmentMetadata(version=2, metadata=id_.encode()) for id_ in HALVES}

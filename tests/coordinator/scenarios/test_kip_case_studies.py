@@ -11,7 +11,7 @@ heartbeat.
 here. In the KIP the growth of the group epoch does.
 
 - A free partition goes to its next owner with that member's own heartbeat. The KIP draws it there
-at once.
+  immediately.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,7 +49,7 @@ def drawn(group: GroupScript) -> tuple[int, int, dict[str, set[int]], dict[str, 
 
 @pytest.fixture
 def six(make_group: MakeGroup) -> GroupScript:
-    """A group on a topic of six partitions that computes its target at once."""
+    """A group on a topic of six partitions that computes its target immediately."""
     config = GroupConfig(consumer_assignment_interval_ms=0)
     return make_group(config=config, topics=make_topics(foo=6))
 

@@ -1,7 +1,7 @@
 """What the steps of a roll cost the other members of a group of eager consumers (rules 5.11, 9.4).
 
 Eight consumers share 48 partitions and are restarted one after another, to the new protocol and
-back. Nobody keeps their places: the gap is longer than a grace.
+back. Their slots are not kept: the gap is longer than a grace.
 """
 
 import pytest

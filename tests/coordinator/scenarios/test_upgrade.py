@@ -104,7 +104,7 @@ def test_03_an_upgrade_during_the_sync_phase(group: GroupScript) -> None:
 
 
 def test_04_a_member_that_never_synced_owns_no_partition(group: GroupScript) -> None:
-    """Zero bytes mean no partitions, so the native member gets its share at once."""
+    """Zero bytes mean no partitions, so the native member gets its share immediately."""
     c1 = group.take_id()
     group.send_join(c1)
     group.wait(3_000)

@@ -133,7 +133,8 @@ STALE_OPACITY = (
 
 @pytest.mark.parametrize("is_open", [True, False], ids=["group", "list"])
 async def test_a_frozen_gateway_is_seen_within_three_seconds(tmp_path: Path, is_open: bool) -> None:
-    """The page says for how long nobody has answered, looks old, and recovers by itself."""
+    """The page says for how long the gateway has not answered, looks old, and recovers by
+    itself."""
     async with watched_page(tmp_path) as (_stage, page):
         if is_open:
             await open_group(page)
@@ -245,7 +246,7 @@ async def test_axe_finds_nothing(tmp_path: Path, is_dark: bool) -> None:
 
 
 async def test_two_hundred_members_are_followed(tmp_path: Path) -> None:
-    """They are in roll order, on a phone, too. A second in which nothing happens touches no
+    """Members are in roll order, on a phone, too. A second in which nothing happens touches no
     element, and a member that goes costs one row."""
     async with watched_page(tmp_path) as (stage, page):
         stage.groups.cluster.partition_counts["foo"] = 400

@@ -32,7 +32,7 @@ EVENTS = Events(stream_id="s", last=0, events=())
 
 
 async def succeed(asked: Question | Order, _given_by: str) -> Any:
-    """The answer to a command that succeeds at once, or to a question."""
+    """The answer to a command that succeeds immediately, or to a question."""
     return DONE if asked == COMMAND else EVENTS
 
 

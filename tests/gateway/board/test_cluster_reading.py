@@ -111,7 +111,8 @@ def test_a_member_that_has_gone_silent_is_not_said_to_come_another_way() -> None
 
 
 def test_a_description_that_the_cluster_does_not_renew_is_said_to_be_old() -> None:
-    """What it shows may have changed since. Nobody is to look at consumers for that."""
+    """What it shows may have changed since. An operator must not be sent to look at consumers for
+    that."""
     silent = replace(member("a"), heartbeat_ms=NOW_MS - 60_000)
     seen = snapshot(group_of(silent), NoMembers())
     old = replace(seen, now_ms=NOW_MS + 12_000)

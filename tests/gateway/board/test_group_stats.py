@@ -181,8 +181,8 @@ def test_a_second_owner_is_counted() -> None:
 
 
 def test_a_member_that_states_what_another_has_is_a_second_owner() -> None:
-    """Its client took the partition too late, or has not heard that it lost it. Stating what nobody
-    has proves nothing."""
+    """Its client took the partition too late, or has not heard that it lost it. A statement about
+    partitions without an owner proves nothing."""
     history = History()
     history.assign("a", 0, 1)
     history.emit(PartitionsStated(**of("a", (0, 1))))
@@ -259,7 +259,8 @@ HOLD = RollPolicy().overrides_for(RollMode.HOLD, 1)
     ],
 )
 def test_a_refusal_is_shown_until_its_cause_is_over(event: GatewayEvent, is_over: bool) -> None:
-    """A hold that has ended refuses nobody, and a client that has joined is refused no more."""
+    """A hold that has ended does not refuse members, and a client that has joined is no longer
+    refused."""
     history = History()
     history.emit(GroupConfigsAltered(overrides=HOLD))
     history.emit(
@@ -324,8 +325,8 @@ def bump(epoch: int) -> GroupEpochBumped:
 
 
 def test_a_rebalance_lasts_until_the_last_event_before_the_group_is_at_rest() -> None:
-    """An event is told just before the group moves: the state at that moment is still the old one.
-    An epoch within a rebalance does not begin another."""
+    """An event is reported just before the group changes its state: at that moment the state is
+    still the old one. An epoch within a rebalance does not begin another."""
     history = History()
     history.state = "Stable"
     history.emit(bump(2), after_ms=1_000)

@@ -94,7 +94,7 @@ def test_what_is_gone_has_no_lag(event: GatewayEvent) -> None:
 
 @pytest.mark.parametrize("partitions_max", [10, 1])
 def test_a_partition_may_go_while_the_cluster_is_asked(partitions_max: int) -> None:
-    """It may also go between two looks at a large group."""
+    """The partition may also go between two looks at a large group."""
     lags = Lags()
     observe_event(lags, offsets_committed(p0=1, p1=1))
     turns = lags.take_turns(partitions_max)

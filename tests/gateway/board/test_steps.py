@@ -81,7 +81,7 @@ class Watched:
         )
 
     def run(self, length_s: int, *, produced: int, consumed: int) -> list[GatewayEvent]:
-        """Let seconds pass, with so many records in each. Returns what is told."""
+        """Let seconds pass, with this many records in each. Returns what is told."""
         events: list[GatewayEvent] = []
         for _ in range(0, length_s, 10):
             self.now_ms += 10_000
@@ -148,7 +148,7 @@ class Four(Watched):
         self.grant("n0", 0)
 
     def pass_minute(self, consumed: list[int], produced: int = 10) -> list[GatewayEvent]:
-        """Let 70 s pass, with so many records for each partition in each second."""
+        """Let 70 s pass, with this many records for each partition in each second."""
         events: list[GatewayEvent] = []
         for _ in range(7):
             self.now_ms += 10_000
@@ -244,7 +244,7 @@ def test_a_group_that_was_idle_before_may_have_more_on_its_way_now() -> None:
 
 
 def test_a_step_without_a_time_before_is_not_judged() -> None:
-    """The group was adopted a moment ago: nobody knows what it consumes."""
+    """The group was adopted a moment ago: what it consumes is not known yet."""
     new = Watched()
     new.join("classic")
     new.run(10, produced=10, consumed=10)
@@ -361,8 +361,8 @@ def test_the_groups_and_the_untold_flaps_in_memory_have_a_bound(
 def test_the_memory_of_all_groups_has_a_bound(
     monkeypatch: pytest.MonkeyPatch, watched_group: Watched
 ) -> None:
-    """The group without an event for the longest time is forgotten. A client with long names takes
-    nobody's place."""
+    """The group without an event for the longest time is forgotten. A client with long names does
+    not take another one's place."""
     monkeypatch.setattr(module, "ENTRIES_MAX", 8)
     for group_id, member_id in (("h", "a"), ("g", "m"), ("i", "a")):
         watched_group.join("classic", client_id=member_id, member_id=member_id, group_id=group_id)
@@ -373,7 +373,7 @@ def test_the_memory_of_all_groups_has_a_bound(
 
 
 def test_a_step_is_not_blamed_for_a_pause_of_the_gateway(watched_group: Watched) -> None:
-    """Nobody could read meanwhile."""
+    """No consumer could read meanwhile."""
     watched_group.join("consumer", member_id="n")
     watched_group.run(20, produced=10, consumed=0)
     watched_group.steps.drop_open()
@@ -389,7 +389,7 @@ def test_a_step_is_not_blamed_for_an_outage_of_the_cluster(watched_group: Watche
 
 
 def test_a_group_that_is_empty_by_then_is_not_judged(watched_group: Watched) -> None:
-    """Nobody reads there, and nobody is left to be held back."""
+    """No consumer reads there, and none is left to be held back."""
     watched_group.join("consumer", member_id="n")
     watched_group.run(30, produced=10, consumed=10)
     watched_group.observe_event(MemberLeft(member_id="n", cause=RemovalCause.LEFT))
@@ -445,7 +445,7 @@ class OldTopic:
 
 
 def test_a_topic_that_nobody_subscribes_to_any_more_does_not_count() -> None:
-    """A new version drops it together with the old protocol: producers continue, and nobody
+    """A new version drops it together with the old protocol: producers continue, and no consumer
     reads."""
     group = TwoTopics()
     group.run(70, produced=10, consumed=10)

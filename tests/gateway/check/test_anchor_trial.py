@@ -31,7 +31,7 @@ GROUP = "groupferry-check-1"
 async def careless_broker(
     *, lets_outsiders_in: bool = False, fences: bool = True, error: ErrorCode = ErrorCode.NONE
 ) -> AsyncIterator[BrokerConnection]:
-    """A coordinator that answers every join of an instance at once."""
+    """A coordinator that answers every join of an instance immediately."""
     broker = FakeBroker()
     used = (ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP, ApiKey.DESCRIBE_GROUPS, ApiKey.DELETE_GROUPS)
     broker.versions = {**broker.versions, **dict.fromkeys(used, (0, 3))}

@@ -235,7 +235,7 @@ ME = Access(credentials=Credentials(mechanism="PLAIN", username="me", password=S
 
 
 async def test_a_session_is_renewed_before_its_end(autojump_clock: MockClock) -> None:
-    """Requests that are sent at once wait for the one renewal (KIP-368)."""
+    """Requests that are sent together wait for the one renewal (KIP-368)."""
     broker = FakeBroker()
     _Sasl(broker)
     async with running_fake_broker(broker):

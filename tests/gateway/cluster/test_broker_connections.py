@@ -43,7 +43,7 @@ async def test_a_connection_closed_for_idleness_is_no_error() -> None:
 
 
 async def test_a_broker_that_failed_is_tried_again_after_a_while(autojump_clock: MockClock) -> None:
-    """Requests fail at once in between, for the same reason."""
+    """Requests fail immediately in between, for the same reason."""
     port = free_port()
     connections = connections_to(b1=(HOST, port))
     with pytest.raises(UpstreamError) as failure:

@@ -31,7 +31,8 @@ async def test_a_cluster_without_transactions_lacks_no_permission() -> None:
 async def test_topics_whose_writers_are_unknown_cost_one_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The broker accepts connections, and is silent. The gateway asks about all of them at once."""
+    """The broker accepts connections, and is silent. The gateway asks about all of them
+    together."""
     monkeypatch.setattr(own_permissions, "TIMEOUT_S", 1.0)
     asked: list[str] = []
     ask = own_permissions._writers

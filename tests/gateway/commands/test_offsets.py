@@ -130,7 +130,7 @@ REFUSED = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 
 @pytest.mark.parametrize("action", ["reset", "deleted"])
 async def test_a_change_that_is_partly_done_says_how_much(action: str) -> None:
-    """One of which nothing is done leaves the offsets as they are."""
+    """A change that fails for every partition is refused as a whole."""
     await change(action, Coordinator(0, 0))
     with pytest.raises(OffsetsInDoubt, match=f"^1 of 2 are {action}; t:1: "):
         await change(action, Coordinator(0, REFUSED))

@@ -232,7 +232,7 @@ async def test_a_watch_continues_over_a_restart_of_the_gateway(
     monkeypatch: pytest.MonkeyPatch,
     group_id: str | None,
 ) -> None:
-    """What stands as before is not printed again, and stderr says that nobody answered."""
+    """Unchanged lines are not printed again, and stderr says that there was no answer."""
     monkeypatch.setattr(show_board, "LOOK_INTERVAL_S", 0.001)
     gateway, out, err = Gateway(), "", ""
 

@@ -61,7 +61,7 @@ STATES = [
 
 
 def test_the_table_has_a_line_for_each_process(capsys: pytest.CaptureFixture[str]) -> None:
-    """A process of which nothing is known has a line, too."""
+    """An unknown process has a line, too."""
     terminal.console().print(terminal.gateways_table(STATES))
     heading, *lines = capsys.readouterr().out.splitlines()
     assert heading.split()[:4] == ["PROCESS", "STATE", "PID", "AGE"]

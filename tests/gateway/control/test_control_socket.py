@@ -42,14 +42,14 @@ async def test_only_the_owner_can_connect(
 
 
 async def test_the_socket_is_removed_at_the_end(tmp_path: Path) -> None:
-    """Nobody takes it for a gateway."""
+    """A client must not mistake it for a gateway."""
     with listening(tmp_path):
         assert (tmp_path / SOCKET_NAME).is_socket()
     assert not (tmp_path / SOCKET_NAME).exists()
 
 
 async def test_the_socket_of_a_killed_gateway_is_replaced(tmp_path: Path) -> None:
-    """Nobody listens at it."""
+    """No process listens at it."""
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(f"{tmp_path / SOCKET_NAME}")
     with pytest.raises(NoControlSocket, match=f"no gateway is running in {tmp_path}"):
@@ -67,7 +67,7 @@ async def test_a_file_in_its_place_stays(tmp_path: Path) -> None:
 
 
 async def test_the_path_of_the_folder_may_be_long(tmp_path: Path) -> None:
-    """It may be longer than the path of a socket."""
+    """The path may be longer than that of a socket can be."""
     folder = tmp_path.joinpath(*["x" * 200] * 3)
     folder.mkdir(parents=True)
     assert await is_reachable(folder)

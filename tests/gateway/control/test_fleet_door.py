@@ -122,7 +122,7 @@ async def test_a_part_of_a_list_ends_where_the_first_process_s_part_does(
 
 
 async def test_a_list_without_the_groups_of_a_process_is_none(processes: Processes) -> None:
-    """Nobody takes groups for gone whose process is being started again."""
+    """Groups whose process is being started again do not count as gone."""
     processes.shown = {0: group_list("a")}
     processes.is_other_away = True
     with pytest.raises(CommandRefused, match="try again"):

@@ -82,7 +82,7 @@ class FakeBoard:
 
 
 class ApiContext:
-    """Handlers, and the events that they tell."""
+    """Handlers, and the events that they emit."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ async def test_a_command_whose_group_cannot_be_read_says_why() -> None:
 
 
 async def test_a_bug_in_a_command_does_not_end_the_gateway() -> None:
-    """The log has it, the client gets one line, and the event is told."""
+    """The log has the bug, the client gets one line, and the event is written."""
     context = ApiContext(FakeGroups(failure=ZeroDivisionError()))
     with capture_logs() as lines, pytest.raises(CommandRefused, match="look at its log"):
         await context.adopt("g")
@@ -184,7 +184,7 @@ async def test_a_command_without_an_end_is_answered(autojump_clock: MockClock) -
 
 
 async def test_a_command_ends_when_the_gateway_stops() -> None:
-    """Its client and the event are told why."""
+    """Its client and the event get the reason."""
     context = ApiContext(FakeGroups())
 
     async def stop() -> None:

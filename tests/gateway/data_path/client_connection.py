@@ -119,7 +119,7 @@ class Later(AnswerUnderWay):
 
 
 class AnswersLater(GroupApis):
-    """Group APIs that answer the first request at once, the negotiation being over then."""
+    """Group APIs that answer the first request immediately; the negotiation is over then."""
 
     def __init__(self) -> None:
         self.pending: list[Later] = []
@@ -133,7 +133,7 @@ class AnswersLater(GroupApis):
         return self.pending[-1]
 
     async def wait_for_requests(self, count: int) -> Later:
-        """Wait for so many requests. Returns the latest."""
+        """Wait for this many requests. Returns the latest."""
         await until(lambda: len(self.pending) >= count)
         await trio.testing.wait_all_tasks_blocked(0.001)
         return self.pending[-1]

@@ -120,7 +120,7 @@ def relayed_addresses(addressed: Mapping[int, int]) -> Iterator[str]:
 
 
 def unknown_apis(defined: Mapping[int, tuple[str, int]]) -> Iterator[str]:
-    """A line for each api or version that nobody has decided about."""
+    """A line for each api or version without a decision."""
     for key, (name, newest) in sorted(defined.items()):
         if key not in set(ApiKey):
             yield f"{name} ({key}) is unknown"

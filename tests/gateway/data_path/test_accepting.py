@@ -44,7 +44,7 @@ async def test_clients_that_come_together_get_no_tasks() -> None:
 
 
 async def test_a_cancelled_task_closes_its_port() -> None:
-    """A draining gateway accepts nobody."""
+    """A draining gateway accepts no connections."""
     async with trio.open_nursery() as nursery:
         port = await listening(nursery, socket.socket.close)
         nursery.cancel_scope.cancel()

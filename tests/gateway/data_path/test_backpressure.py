@@ -7,8 +7,8 @@ from gateway.data_path.backpressure import BackpressureTimes
 
 
 async def test_a_wait_counts_while_it_lasts(autojump_clock: MockClock) -> None:
-    """A receiver that takes nothing for an hour shows at once. Waits of several connections add
-    up."""
+    """A receiver that takes nothing for an hour is visible immediately. Waits of several
+    connections add up."""
     pressure = BackpressureTimes()
     with pressure.waits("client"):
         await trio.sleep(2)

@@ -56,7 +56,7 @@ def test_a_pattern_must_make_one_host_name_per_broker(pattern: str) -> None:
 
 
 def test_a_pattern_must_fit_into_a_host_name() -> None:
-    """It must fit with the longest id, too."""
+    """The pattern must fit with the longest id, too."""
     with pytest.raises(ValueError, match="at most 253 characters"):
         BrokerNames.check("a." * 124 + "$(id)")
 

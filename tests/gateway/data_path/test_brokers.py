@@ -73,8 +73,8 @@ async def test_versions_are_learned_before_the_first_client(
 async def test_a_hanging_broker_is_down_until_it_answers(
     monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
 ) -> None:
-    """A stopped process still accepts connections. Later requests fail at once. One line reports
-    the outage, and one its end."""
+    """A stopped process still accepts connections. Later requests fail immediately. One line
+    reports the outage, and one its end."""
     monkeypatch.setattr(module, "TRY_AGAIN_S", 0.05)
     hung: list[RequestHeader] = []
 

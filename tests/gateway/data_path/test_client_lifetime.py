@@ -268,7 +268,7 @@ async def test_a_group_request_ends_with_its_client(sent: bytes, *, resets: bool
 @pytest.mark.usefixtures("sleepiness")
 @pytest.mark.parametrize("more", [b"", HEARTBEAT_FRAME, HEARTBEAT_FRAME[:9]])
 async def test_an_answer_that_a_group_gives_later_holds_no_socket(more: bytes) -> None:
-    """The group is told that nobody waits for it."""
+    """The group learns that no client waits for it."""
     apis = AnswersLater()
     async with ground(group_apis=apis, limits=LONG) as on:
         await on.client.ask(HEARTBEAT, 4)
@@ -371,8 +371,8 @@ async def test_a_last_word_counts_although_its_client_has_gone(word: bytes) -> N
 async def test_a_last_word_behind_a_request_that_has_ended_counts(
     sent: bytes, *, is_seen_by_broker: bool
 ) -> None:
-    """A consumer that is closed while it joins leaves behind its JoinGroup. What is not relayed at
-    once, and has no effect, is passed over."""
+    """A consumer that is closed while it joins leaves behind its JoinGroup. A request that is not
+    relayed immediately, and has no effect, is skipped."""
     apis = Watched()
     async with leavable(apis) as on:
         async with open_wire(on.gateway.address) as client:

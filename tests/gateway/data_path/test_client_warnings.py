@@ -6,7 +6,7 @@ from gateway.data_path.client_warnings import ClientWarnings
 
 
 def test_each_occurrence_counts() -> None:
-    """They are counted by kind, whether or not their lines are written."""
+    """Occurrences are counted by kind, whether or not their lines are written."""
     client_warnings = ClientWarnings()
     with capture_logs() as lines:
         client_warnings.warn("bad_frame_received", "10.0.0.1", reason="no request")

@@ -25,7 +25,7 @@ def connected_clients() -> ConnectedClients:
 def test_a_client_has_gone_when_it_has_closed_all_its_connections(
     connected_clients: ConnectedClients,
 ) -> None:
-    """They may close in any order; only one of them carried the heartbeats."""
+    """The connections may close in any order; only one of them carried the heartbeats."""
     connected_clients.end(CLIENT, USER, FIRST, by_client=True)
     assert connected_clients.find_gone("orders", USER) == set()
     connected_clients.end(CLIENT, USER, SECOND, by_client=True)

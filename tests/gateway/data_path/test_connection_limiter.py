@@ -77,7 +77,7 @@ def test_handshakes_of_one_address_are_limited() -> None:
 
 
 def test_the_table_of_connected_clients_learns_whose_connections_end() -> None:
-    """Without `group.static.takeover` nobody keeps that."""
+    """Without `group.static.takeover` there is no such table."""
     for connected_clients in (None, ConnectedClients()):
         slot = ConnectionLimiter(Limits(), connected_clients).take(HERE, has_handshake=False)
         slot.introduce("consumer-1", 1)

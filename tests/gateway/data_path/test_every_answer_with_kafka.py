@@ -50,7 +50,7 @@ MORE = (
 )
 """Bodies of requests that are more than empty, by api and versions."""
 NO_ANSWER_TO_FULL = {ApiKey.ALTER_CONFIGS}
-"""Brokers never answer a full one, of which they do not know the type of resource."""
+"""Brokers never answer a full request, because they do not know its type of resource."""
 ANSWER_LIMIT_S = 20.0
 AT_ONCE = 8
 REFUSED_BY_KAFKA_4 = {(ApiKey.PRODUCE, version) for version in range(3)}

@@ -1,4 +1,4 @@
-"""Expected answers: decoded once, and no room is kept for one that nobody needs."""
+"""Expected answers: decoded once, and no memory is reserved for one that is not needed."""
 
 import pytest
 

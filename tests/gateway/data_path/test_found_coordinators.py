@@ -131,8 +131,8 @@ async def clients_that_ask(
 async def test_clients_that_ask_together_wait_for_one_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """When all come back at once, only the first needs a task. The next ones are answered at
-    once."""
+    """When all come back together, only the first needs a task. The next ones are answered
+    immediately."""
     started: list[ClientConnection] = []
     start = ConnectionTasks.start
 
@@ -154,7 +154,7 @@ async def test_clients_that_ask_together_wait_for_one_answer(
 
 
 async def test_each_client_is_refused_by_the_cluster_itself() -> None:
-    """Nobody relies on the error of another."""
+    """A client does not rely on another one's error."""
     async with clients_that_ask(3, REFUSED) as (apis, wires, _):
         apis.go_on.set()
         for wire in wires:
@@ -164,7 +164,7 @@ async def test_each_client_is_refused_by_the_cluster_itself() -> None:
 
 
 async def test_others_ask_if_the_client_that_asks_goes() -> None:
-    """Nobody waits for an answer that does not come."""
+    """No client waits for an answer that does not come."""
     async with clients_that_ask(2) as (apis, (first, second), _):
         await first.stream.aclose()
         await until(lambda: len(apis.asked) == 2)

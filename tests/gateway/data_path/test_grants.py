@@ -70,7 +70,7 @@ def test_one_address_leaves_the_grants_of_others() -> None:
 
 
 def test_connections_of_one_principal_share_its_part() -> None:
-    """Each new grant costs the connection its own oldest one, and nobody else anything."""
+    """Each new grant costs the connection its own oldest one, and others nothing."""
     total = SharedTotal(8)
     first, second, other = (Grants(LIMITS, total=total) for _ in range(3))
     first.add(READ, 0, ALICE)

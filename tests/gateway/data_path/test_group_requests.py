@@ -1,4 +1,4 @@
-"""Group requests are answered at once where their group can, and in order."""
+"""Group requests are answered immediately where their group can, and in order."""
 
 import struct
 import sys
@@ -196,7 +196,8 @@ WAITING = HeartbeatResponse(error_code=27)
 
 
 async def test_an_answer_that_comes_later_takes_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of joins may wait at once. Its log lines name its connection all the same."""
+    """Thousands of joins may wait at the same time. Its log lines name its connection all the
+    same."""
     started: list[object] = []
     start = ConnectionTasks.start
 

@@ -57,8 +57,8 @@ def test_ids_become_names_and_each_topic_is_requested_once() -> None:
 @pytest.mark.parametrize("broker_version", range(12))
 @pytest.mark.parametrize("version", [10, 11, 12, 13])
 def test_every_answer_of_an_older_broker_can_be_raised(broker_version: int, version: int) -> None:
-    """Before 2.8 brokers state operations on the cluster that nobody has requested, in versions
-    that have such a field."""
+    """Before 2.8 brokers state unrequested operations on the cluster, in versions that have such a
+    field."""
     body = encode(sample(MetadataResponse, broker_version), broker_version)
     raised = raise_answer(
         decode(MetadataResponse, body, broker_version), _request_for("orders"), {}

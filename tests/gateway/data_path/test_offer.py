@@ -70,7 +70,7 @@ def test_a_client_may_mean_another_cluster_or_node(
 
 
 def test_a_client_may_mean_any_cluster_until_its_id_is_known() -> None:
-    """It may name only a node that it has reached."""
+    """The client may name only a node that it has reached."""
     request = ApiVersionsRequest(cluster_id="other", node_id=7)
     assert offer.is_meant_for(request, None, {7}.__contains__)
 

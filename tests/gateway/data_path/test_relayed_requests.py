@@ -64,7 +64,7 @@ async def test_what_the_broker_has_from_before_kafka_0_11_is_relayed(
 
 
 async def test_the_fetches_of_a_client_are_counted() -> None:
-    """Whether they pass at once or not, and nothing else with them."""
+    """Fetches count whether or not they pass immediately. Other requests do not count."""
     async with ground() as on:
         await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b"x"))
         await on.client.frame()

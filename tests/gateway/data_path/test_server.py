@@ -95,7 +95,7 @@ async def _serve(
 
 
 async def test_a_drain_answers_requests_in_flight_and_closes_the_rest() -> None:
-    """No new connections are accepted, idle ones close at once, and others after their last
+    """No new connections are accepted. Idle ones close immediately, and others after their last
     answer."""
     late = LateBroker()
     async with running_fake_broker(late.broker), trio.open_nursery() as nursery:

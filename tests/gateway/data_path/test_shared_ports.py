@@ -25,7 +25,7 @@ async def test_several_may_share_a_port_and_a_closed_one_leaves_it_to_the_others
 
 
 async def test_a_port_is_shared_only_if_all_want_that() -> None:
-    """A coordinator node's own port is nobody else's."""
+    """A coordinator node's own port belongs to it alone."""
     port = free_port()
     (address,) = await resolve(HOST)
     with ExitStack() as sockets:

@@ -416,7 +416,7 @@ class Endless:
 async def test_bytes_that_tls_has_already_read_are_relayed(
     tmp_path: Path, size: int, ending: str
 ) -> None:
-    """No event tells of them. A peer may also say goodbye in TLS and keep the socket open."""
+    """No event reports them. A peer may also say goodbye in TLS and keep the socket open."""
     authority = CertificateAuthority.in_folder(tmp_path)
     resources = StreamResources()
     receiver, sink = await _pair()
@@ -451,7 +451,7 @@ async def test_bytes_that_tls_has_already_read_are_relayed(
 
 
 async def test_short_tls_records_that_a_receive_leaves_are_relayed(tmp_path: Path) -> None:
-    """A receive takes a limited number of them, and no event tells of the others."""
+    """A receive takes a limited number of them, and no event reports the others."""
     authority = CertificateAuthority.in_folder(tmp_path)
     resources = StreamResources()
     receiver, sink = await _pair()

@@ -274,7 +274,8 @@ async def test_a_member_at_rest_needs_no_connection_to_the_broker() -> None:
 
 
 async def test_the_broker_learns_the_software_of_a_client_that_asks_it_something() -> None:
-    """It does so although the connection is opened after the client has introduced itself."""
+    """The broker learns it although the connection is opened after the client has introduced
+    itself."""
     async with beside_a_first_client() as (broker, address), open_wire(address) as client:
         await client.ask(
             ApiVersionsRequest(client_software_name="x", client_software_version="2"), 3

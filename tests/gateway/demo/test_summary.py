@@ -75,7 +75,7 @@ def test_the_json_summary_is_one_document(outcome: DemoOutcome) -> None:
 
 
 def test_the_rebalances_are_listed_with_their_cause(capsys: pytest.CaptureFixture[str]) -> None:
-    """They are part of the story."""
+    """Rebalances are part of the story."""
     step = replace(STEP, rebalanced=(Change(member="consumer-2", gave_up=4, got=3),))
     outcome = replace(GOOD, steps=(step,))
     summary.show(outcome)

@@ -9,7 +9,7 @@ from tests.support.simulated_events import simulate_events
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_grant_ends_once(seed: int) -> None:
-    """It may still be open at the end. A loaded group states its grants again."""
+    """A grant may still be open at the end. A loaded group states its grants again."""
     open_grants: dict[tuple[str, int], str] = {}
     for step in simulate_events(seed):
         for event in step.events:

@@ -224,7 +224,7 @@ def test_a_restart_with_the_same_protocol_is_no_step() -> None:
 
 
 def test_a_deleted_topic_has_no_unowned_partitions() -> None:
-    """Nobody could own them."""
+    """No member could own them."""
     group = Measured().with_members("a", "b")
     group.bump(1_000, TopicsDeleted(topics=(TOPIC,), topic_ids={TOPIC: "id"}))
     rebalance = group.rest(9_000)[-1]
@@ -233,7 +233,7 @@ def test_a_deleted_topic_has_no_unowned_partitions() -> None:
 
 
 def test_departures_are_bounded() -> None:
-    """A group of thousands that ends at once costs a fixed number of windows."""
+    """A group of thousands that ends in one step costs a fixed number of windows."""
     group = Measured().with_members(*(f"m{n}" for n in range(AWAY_MAX + 50)))
     for number in range(AWAY_MAX + 50):
         group.bump(1_000 + number, leaves(f"m{number}"))

@@ -586,7 +586,7 @@ def each_of(partitions: Partitions) -> Iterator[tuple[str, int]]:
 
 
 # In the runs of seeds 10 and 17 a topic is recreated while a group is classic and was loaded again
-# before: no event tells that its member holds the new topic's partitions.
+# before: no event says that its member holds the new topic's partitions.
 @pytest.mark.parametrize("seed", [*range(10), *range(11, 17), *range(18, 21)])
 def test_assigned_and_released_events_determine_all_owners(seed: int) -> None:
     """The result equals the engine's state, in groups of any kind, through conversions and

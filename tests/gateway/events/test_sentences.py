@@ -102,7 +102,7 @@ def test_a_step_says_who_came_back_and_what_it_cost() -> None:
 
 
 def test_members_go_by_the_names_of_their_clients() -> None:
-    """Member ids are 40 characters that nobody knows."""
+    """Member ids are 40 characters that mean nothing to a reader."""
     narrator = Narrator()
     left = MemberLeft(member_id="rdkafka-1", cause=RemovalCause.LEFT)
     assert narrator.narrate_event(left, "orders") == "rdkafka-1 left"
@@ -186,7 +186,7 @@ def test_what_matters_is_reported(event: Any, sentence: str) -> None:
 
 
 def test_shards_are_left_to_another_process_only_if_groups_continue_there() -> None:
-    """At the end of a whole fleet nobody takes them."""
+    """At the end of a whole fleet no process takes them."""
     narrator = Narrator()
     ended = ShardsGivenUp(shards=(1, 2, 3), groups=0, took_ms=0, ends_run=True)
     assert narrator.narrate_event(ended, None) == "the process has given up 3 shards"
@@ -257,7 +257,7 @@ def member_released(name: str) -> MemberLeft:
 
 
 def test_an_adoption_and_a_release_are_two_sentences_each() -> None:
-    """Nobody has joined, left or deleted anything: the group has moved with its members."""
+    """No member has joined, left or deleted anything: the group has moved with its members."""
     adoption = (
         AdoptionStarted(members=4),
         GroupCreated(kind="classic"),
@@ -298,7 +298,7 @@ def test_members_that_join_after_a_move_that_a_kill_has_cut_short_are_told() -> 
 
 
 def test_a_command_that_sets_configs_of_its_own_is_one_sentence() -> None:
-    """Other configs are told when they change."""
+    """Other configs are reported when they change."""
     rolled, held = {ROLLED_SINCE: 29_931_966}, {NATIVE_MEMBERS_MAX: 2}
     seen = {"consumer.session.timeout.ms": 50_000}
     assert story(

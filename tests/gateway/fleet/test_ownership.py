@@ -28,7 +28,7 @@ def test_the_first_gateway_has_all_shards_and_a_second_gets_half_of_them() -> No
 
 
 def test_a_gateway_that_leaves_has_left_once_others_have_its_shards() -> None:
-    """Alone it has left at once: nobody takes what it holds."""
+    """A gateway that is alone leaves immediately: no other one takes what it holds."""
     world = World()
     first, second = world.start("a"), world.start("b")
     world.check_rest()

@@ -142,7 +142,7 @@ class RunningParent:
         return (self._folder / "log").read_text()
 
     def wait_for(self, count: int) -> None:
-        """Wait until the fleet has started, and so many processes have served."""
+        """Wait until the fleet has started, and this many processes have served."""
         wait_until(lambda: len(self.pids()) >= count and "fleet_started" in self.log())
 
     def wait_for_note(self, note: str) -> None:
@@ -316,7 +316,7 @@ def test_processes_that_cannot_be_prepared_end_a_fleet_that_starts(tmp_path: Pat
 def test_the_parent_stores_which_processes_have_shards_that_it_does_not_share_out(
     tmp_path: Path,
 ) -> None:
-    """The group of a fleet on several machines does. Nobody is told, and nothing is taken."""
+    """The group of a fleet on several machines does. No process is told, and no shard is taken."""
     with running_parent(tmp_path, "reports") as parent:
         parent.wait_for(2)
         for slot in range(2):

@@ -79,7 +79,7 @@ async def test_a_process_drains_when_it_is_told() -> None:
 
 
 async def test_a_process_drains_when_its_parent_has_ended() -> None:
-    """Nobody would start its successor."""
+    """Its successor would not be started."""
     async with obeying() as process:
         process.parent.close()
         await process.stop.wait()

@@ -63,7 +63,7 @@ def test_a_gateway_that_goes_moves_only_the_brokers_that_it_served() -> None:
 
 
 def test_the_nodes_of_a_gateway_that_has_gone_are_at_a_living_address() -> None:
-    """They keep their ids. The nodes of an unknown slot have no address."""
+    """The nodes keep their ids. The nodes of an unknown slot have no address."""
     gone = GoneSlot(slot=1, address=GatewayAddress(host="host1", port=9092), until_ms=1)
     view = member(seat(0), seat(2), gone=(gone,))
     assert list(view.coordinator_ids(7)) == [coordinator_id(slot, 7) for slot in (0, 1, 2)]

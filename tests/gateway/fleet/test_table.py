@@ -54,8 +54,8 @@ def loads_of(table: FleetTable) -> Mapping[str, int]:
 
 @given(st.lists(st.sets(st.sampled_from("abcdefgh"), min_size=1), min_size=1, max_size=6))
 def test_shares_are_even_and_as_few_shards_move_as_possible(rounds: list[set[str]]) -> None:
-    """This holds whichever gateways come and go. Nobody gets more than it has to, and only who has
-    too many, or has gone, loses any."""
+    """This holds whichever gateways come and go. No gateway gets more than it has to, and only one
+    that has too many, or has gone, loses any."""
     table = EMPTY
     for names in rounds:
         before = table

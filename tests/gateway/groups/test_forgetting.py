@@ -176,7 +176,7 @@ async def test_the_check_repeats(
 async def test_a_look_during_an_outage_is_repeated_soon_after_it(
     away: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What nobody has answered does not count as looked at."""
+    """A question without an answer does not count as looked at."""
     monkeypatch.setattr(module, "FIRST_LOOK_S", (60.0, 60.0))
     async with hosted_groups() as groups:
         await come_and_go(groups)

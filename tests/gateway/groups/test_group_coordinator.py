@@ -57,7 +57,7 @@ class Brokers:
 async def ask(
     brokers: Brokers, effects: Sequence[Ask | AskCoordinator], log: MemoryLog | None = None
 ) -> list[Input]:
-    """What comes of these effects, one after another."""
+    """The results of these effects, one after another."""
     coordinator = GroupCoordinator(GROUP, brokers.coordinator_of, brokers.ask, log or MemoryLog())
     return [
         await coordinator.ask_for_move(effect)
@@ -139,7 +139,7 @@ async def test_an_anchor_takes_a_place_only_while_the_log_is_certainly_ours(
 
 
 async def test_an_anchor_leaves_also_without_a_lease() -> None:
-    """Its heartbeats and its departure take nobody's place."""
+    """Its heartbeats and its departure do not take another member's place."""
     log = MemoryLog()
     log.may_answer = False
     assert await ask(Brokers([answer()]), [ANCHOR], log) == [Done(ANCHOR, answer())]

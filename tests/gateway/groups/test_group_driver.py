@@ -102,7 +102,7 @@ async def test_a_call_of_a_group_that_another_process_takes_is_refused(
 async def test_a_commit_of_a_group_that_another_process_takes_ends_its_connection(
     autojump_clock: MockClock,
 ) -> None:
-    """Nobody knows whether the cluster has it. No traceback reports a bug."""
+    """Whether the cluster has the commit is unknown. No traceback reports a bug."""
     async with hosted_groups() as groups:
         joined = await groups.native("n")
         token, decision = await groups.commit("n", joined.member_epoch, {"foo": [0]})
@@ -147,8 +147,8 @@ async def leaving(groups: HostedGroups) -> tuple[Call, GroupDriver]:
 
 
 async def test_a_call_can_be_watched_without_a_task(autojump_clock: MockClock) -> None:
-    """Who watches learns of the answer once it may leave: the records are in the log, and the
-    events are told."""
+    """A watcher learns of the answer once it may leave: the records are in the log, and the events
+    are written."""
     async with hosted_groups() as groups:
         call, driver = await leaving(groups)
         heard: list[tuple[object, int]] = []
@@ -165,7 +165,7 @@ async def test_a_call_can_be_watched_without_a_task(autojump_clock: MockClock) -
 
 
 async def test_an_abandoned_call_is_decided(autojump_clock: MockClock) -> None:
-    """Nobody hears of it any more."""
+    """No client learns of it any more."""
     async with hosted_groups() as groups:
         call, driver = await leaving(groups)
         assert driver.watch(call, lambda: pytest.fail("the client has gone"))

@@ -1,4 +1,4 @@
-"""A plug-in that computes a group's target holds up nobody."""
+"""A plug-in that computes a group's target does not delay others."""
 
 from collections.abc import Awaitable, Callable
 

@@ -163,7 +163,7 @@ def test_a_deletion_that_takes_the_place_of_an_anchor_needs_room_for_one() -> No
 
 
 def test_a_group_counts_as_long_as_it_is_in_memory_and_its_anchor_as_long_as_it_lingers() -> None:
-    """Nobody gives a place back."""
+    """The count follows the groups: no code has to give a place back."""
     scene = HostedScene(linger_ms=1_000)
     scene.native_member()
     assert (scene.limits.hosted.count, scene.limits.anchored.count) == (1, 1)

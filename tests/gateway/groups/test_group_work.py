@@ -135,7 +135,8 @@ async def test_the_partitions_that_a_member_states_are_an_event(autojump_clock: 
 
 
 async def test_a_regex_is_resolved_in_the_background() -> None:
-    """The heartbeat that adds it is answered at once, and a later one returns the partitions."""
+    """The heartbeat that adds it is answered immediately, and a later one returns the
+    partitions."""
     async with hosted_groups() as groups:
         joined = await groups.native("n", regex="f.*")
         assert (joined.member_epoch, joined.assignment) == (1, frozenset())

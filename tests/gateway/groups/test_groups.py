@@ -225,8 +225,8 @@ async def test_a_group_that_is_being_adopted_is_loaded_beyond_the_limit(
 async def test_a_log_that_is_lost_during_the_start_is_waited_for(
     autojump_clock: MockClock,
 ) -> None:
-    """Two gateways start at once. The later one fences the other, which regains the log a moment
-    later, so neither has to end."""
+    """Two gateways start at the same time. The later one fences the other, which regains the log a
+    moment later, so neither has to end."""
     async with hosted_groups() as before:
         await before.native("n")
         log = before.log

@@ -24,7 +24,7 @@ def member_fenced(member_id: str) -> MemberFenced:
 
 
 class Watched:
-    """A group, whose members leave after the event that tells it."""
+    """A group whose members leave after the event that reports it."""
 
     def __init__(self) -> None:
         self.group = GroupScript()
@@ -41,7 +41,7 @@ class Watched:
 
 
 def test_a_native_member_that_was_removed_recently_counts() -> None:
-    """It counts for some minutes. Others of the same client show that it is back."""
+    """The member counts for some minutes. Others of the same client show that it is back."""
     watched = Watched()
     watched.emit(member_fenced("n1"))
     assert watched.count() == 0  # n2 has its client id and host
@@ -52,7 +52,7 @@ def test_a_native_member_that_was_removed_recently_counts() -> None:
 
 
 def test_another_process_continues_with_those_that_are_away() -> None:
-    """It waits for as long as this one would have, and then forgets them."""
+    """The other process waits for as long as this one would have, and then forgets them."""
     watched, next_one = Watched(), Watched()
     watched.emit(member_fenced("n1"))
     next_one.group = watched.group = GroupScript()
@@ -97,7 +97,7 @@ class CountingLookups(dict[str, Any]):
 
 
 def test_a_departure_costs_the_same_however_many_groups_there_are() -> None:
-    """Groups from which nobody has gone recently are forgotten, the one that changed last stays."""
+    """Groups without a recent departure are forgotten; the one that changed last stays."""
     watched = Watched()
     departures = watched.away._departures = CountingLookups()
 

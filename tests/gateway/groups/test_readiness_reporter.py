@@ -88,7 +88,7 @@ def test_a_step_that_ends_costs_a_look() -> None:
 
 
 def test_a_rebalance_that_another_interrupts_costs_no_look() -> None:
-    """Each of a thousand members that join at once interrupts the rebalance before."""
+    """Each of a thousand members that join together interrupts the rebalance before."""
     on = Reports()
     ended = RebalanceEnded(
         started_ms=0,

@@ -73,7 +73,7 @@ async def test_a_group_with_a_long_name_counts_as_many(monkeypatch: pytest.Monke
 async def test_the_topics_of_all_groups_have_a_bound(
     monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    """The oldest group is forgotten unless a resolution waits for it, and topics that nobody has
+    """The oldest group is forgotten unless a resolution waits for it, and topics that were not
     asked about recently do not count."""
     monkeypatch.setattr(module, "TOPICS_MAX", 4)
     permissions = RegexPermissions(LIMITS)

@@ -108,7 +108,7 @@ class _Run:
             nursery.cancel_scope.cancel()
 
     def _given_up(self) -> list[str]:
-        """The test's members give up everything at once when they are recalled."""
+        """The test's members give up everything immediately when they are recalled."""
         if self.machine.situation is not GroupSituation.RECALLED or self.machine.guard is None:
             return []
         news = [member for member in self.at.watched.members if member not in self.has_given_up]

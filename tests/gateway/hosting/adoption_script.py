@@ -100,7 +100,7 @@ class Script:
         self._record()
 
     def describe(self, group: DescribedGroup | None, watched: WatchedGroup | None = None) -> None:
-        """The cluster describes the group, of which so much is known from relayed requests."""
+        """The cluster describes the group; `watched` is known from relayed requests."""
         self._watched = watched
         self.adopting.on_done(self._end_step(Describe), group, self.now_ms)
         self.advance()

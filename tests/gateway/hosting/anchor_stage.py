@@ -26,7 +26,7 @@ class ShownTopic:
 
 
 class AnchorStage:
-    """An anchor, and a coordinator that answers at once or as the test decides."""
+    """An anchor, and a coordinator that answers immediately or as the test decides."""
 
     def __init__(self, *, linger_ms: int = 60_000, spread: float = 1.0) -> None:
         self.now_ms = 1_000_000

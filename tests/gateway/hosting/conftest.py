@@ -7,7 +7,7 @@ from tests.support.hosted_scene import HostedScene
 
 @pytest.fixture
 def on() -> HostedScene:
-    """A group of which nothing is known."""
+    """A group about which nothing is known."""
     return HostedScene()
 
 

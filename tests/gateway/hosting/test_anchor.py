@@ -220,7 +220,7 @@ def test_topics_that_change_often_cost_little(on: AnchorStage) -> None:
 
 
 def test_a_group_without_members_shows_what_it_had(on: AnchorStage) -> None:
-    """Nobody subscribes to anything any more, but the lag remains of interest while the anchor
+    """No member has a subscription any more, but the lag remains of interest while the anchor
     lingers."""
     on.hold()
     on.shown.partition_count = 0
@@ -335,7 +335,7 @@ def test_a_generation_more_than_unanswered_joins_explain_shows_a_loss(
 
 
 def test_joins_without_an_answer_count_after_a_bug_too(on: AnchorStage) -> None:
-    """Each may have begun a generation, so nobody else need have had the group."""
+    """Each may have begun a generation, so another owner of the group is not certain."""
     ids = on.hold()
     on.failure = "no answer"
     on.doubt(ids)

@@ -148,8 +148,8 @@ def test_a_producer_survives_every_refusal_of_its_offsets(cause: RefusalReason) 
     "cause", [reason for reason in RefusalReason if reason is not RefusalReason.LOADING]
 )
 def test_only_a_loading_group_keeps_a_silent_members_session(cause: RefusalReason) -> None:
-    """The group restarts the session once it is loaded. Elsewhere nobody keeps the session, and
-    NONE could keep the member alive on its own side for ever."""
+    """The group restarts the session once it is loaded. Elsewhere the session is not kept, and NONE
+    could keep the member alive on its own side for ever."""
     assert ANSWERS[cause, GroupApi.HEARTBEAT] is not ErrorCode.NONE
 
 

@@ -182,7 +182,7 @@ class Storm:
                 return answer or scene.answer_to(effect)
 
     def happen(self, what: int) -> None:
-        """Something about the group that nobody asked for."""
+        """Something about the group that was not asked for."""
         scene = self.scene
         match what % 8:
             case 0:
@@ -210,7 +210,7 @@ class Storm:
         self._feed(lambda: self.scene.wait(length_ms))
 
     def calm(self) -> None:
-        """From now on everything works at once."""
+        """From now on everything works immediately."""
         scene = self.scene
         while self._under_way:
             self.deliver(0)

@@ -177,7 +177,8 @@ def test_a_join_learns_its_topics_before_it_waits_for_the_anchor(on: HostedScene
 
 
 def test_a_client_gets_its_member_id_while_the_anchor_joins(on: HostedScene) -> None:
-    """An id admits nobody. The client comes back with it, and waits for the anchor then."""
+    """An id alone admits no client. The client comes back with it, and waits for the anchor
+    then."""
     on.hold(AskCoordinator)
     first = on.join()
     assert error_of(first) is ErrorCode.MEMBER_ID_REQUIRED

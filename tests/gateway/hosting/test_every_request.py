@@ -303,7 +303,7 @@ STATES |= {
 
 
 def member_ids(scene: HostedScene) -> list[str]:
-    """Nobody, a stranger, and the members that the group has, or the record of its move."""
+    """No member, a stranger, and the members that the group has, or the record of its move."""
     state = scene.group.engine.core.state
     ids = ["", "stranger", *scene.group.engine.members]
     for record in (state.adoption, state.release):

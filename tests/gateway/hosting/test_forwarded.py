@@ -169,7 +169,7 @@ def commits_of(member_id: str, connection: int | None) -> Commits:
 
 @pytest.fixture
 def on() -> Relay:
-    """A group of which nothing is known."""
+    """A group about which nothing is known."""
     return Relay()
 
 

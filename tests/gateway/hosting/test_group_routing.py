@@ -49,7 +49,7 @@ TWO = anchored("log-1", 1, 2)
 def routing(
     *patterns: str, group_id: str = "orders", host: tuple[str, ...] = ("*",)
 ) -> GroupRouting:
-    """A group of which nothing is known."""
+    """A group about which nothing is known."""
     return GroupRouting(group_id, hosting_rules(host=host, forward=patterns))
 
 
@@ -82,7 +82,7 @@ def lines(group: GroupRouting) -> list[str]:
 )
 def test_members_in_the_cluster_decide_who_answers(outcome: LookupOutcome, mode: Mode) -> None:
     """With members in the cluster it is the cluster, without them the gateway. While that is
-    unknown, nobody does."""
+    unknown, neither does."""
     group = routing()
     assert not group.is_forwarded
     assert group.take(outcome, 0).mode is mode
@@ -249,8 +249,8 @@ def test_an_anchor_names_the_holder_of_its_group(outcome: LookupOutcome, mode: M
 
 
 def test_in_a_fleet_the_log_shows_who_has_continued_with_a_group() -> None:
-    """Nobody has to be called: the gateway was silent, and is about to learn that it has lost the
-    shard. Until then nobody is answered. Another log is another matter."""
+    """No operator is needed: the gateway was silent, and is about to learn that it has lost the
+    shard. Until then no client is answered. Another log is another matter."""
     group = routing()
     group.rules.shares_log = True
     assert group.take(SUCCESSORS, 0).mode is Mode.UNKNOWN

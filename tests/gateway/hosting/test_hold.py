@@ -55,7 +55,7 @@ def test_a_group_without_classic_members_is_free(outcome: LookupOutcome) -> None
 
 
 def test_classic_consumers_come_and_go_while_the_cluster_is_held() -> None:
-    """Nobody looks at the cluster for the hold."""
+    """The hold needs no look at the cluster."""
     on = forwarded_group(DIRECT, forward=(GROUP,))
     assert isinstance(on.join("c", overrides=HELD).answer, Forwarded)
     assert isinstance(on.beat("c", 3, overrides=HELD).answer, Forwarded)

@@ -108,7 +108,7 @@ def test_a_move_of_the_log_precedes_any_request() -> None:
 
 
 def test_a_request_joins_a_move_of_the_same_kind_that_the_log_has() -> None:
-    """Before the log was read, nobody knew of which kind it is."""
+    """Before the log was read, its kind was unknown."""
     again = unread_release()
     again.feed(Resumed(is_moving=True))
     request = again.request(ReleaseRequest)

@@ -49,7 +49,7 @@ def test_a_newer_gateway_with_our_log_keeps_the_group(live: HostedScene) -> None
 
 
 def test_a_gateway_of_the_fleet_continues_with_the_group_in_silence(live: HostedScene) -> None:
-    """The state log says who has the group, and fences this gateway, which admits nobody until
+    """The state log says who has the group, and fences this gateway, which admits no members until
     then."""
     live.group.routing.rules.shares_log = True
     live.in_cluster.member_id = "groupferry-anchor-newer"
@@ -93,7 +93,7 @@ def test_a_loss_before_the_group_was_hosted_does_not_end_its_hosting(on: HostedS
 
 def test_a_group_that_begins_again_in_the_cluster_names_its_generations(live: HostedScene) -> None:
     """Its coordinator answered without the group's records, as while it loads. The members are
-    fenced, because others may have had the group, but nobody is said to have it."""
+    fenced, because others may have had the group, but no line says that one has it."""
     live.coordinator.groups[live.group.group_id] = FakeGroup()
     live.wait(5_000)
     assert live.events_named("group_taken") == []
@@ -130,8 +130,8 @@ def test_a_grant_decided_before_another_member_had_the_group_is_withheld(
 
 
 def test_a_late_join_of_a_killed_gateway_does_not_take_the_group(live: HostedScene) -> None:
-    """The broker handles it after this gateway has taken its place. Nobody speaks for that member,
-    so the members would otherwise be without a group until its session ends."""
+    """The broker handles it after this gateway has taken its place. No process sends requests for
+    that member, so the members would otherwise be without a group until its session ends."""
     live.in_cluster.member_id = "groupferry-anchor-late"
     live.in_cluster.metadata = unreadable_subscription(0)
     live.wait(10_000)
@@ -189,7 +189,7 @@ def test_losing_a_group_without_members_is_not_reported(on: HostedScene) -> None
 def test_members_in_the_log_wait_while_an_anchor_of_version_0_2_is_in_the_cluster(
     live: HostedScene,
 ) -> None:
-    """One line says so, and nobody is fenced: once that anchor has left, they continue."""
+    """One line says so, and no member is fenced: once that anchor has left, they continue."""
     again = live.restart()
     group = again.in_cluster
     group.protocol_type, group.protocol, group.metadata = "groupferry", "log-1", b"run 1"

@@ -29,7 +29,7 @@ def test_a_group_with_members_in_the_cluster_is_left_to_it(on: HostedScene) -> N
 
 
 def test_a_forwarded_group_is_hosted_once_its_last_member_has_left(on: HostedScene) -> None:
-    """The next join sees it empty. Both turns are told with their reasons."""
+    """The next join sees it empty. Both turns are reported with their reasons."""
     on.found = DIRECT
     on.join()
     on.found = None

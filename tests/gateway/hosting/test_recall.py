@@ -382,7 +382,8 @@ def test_each_leaver_has_its_own_answer(on: Script) -> None:
 
 
 def test_the_replacement_of_an_instance_takes_its_place(on: Script) -> None:
-    """The member that it replaces is silent; nobody waits for the end of its session."""
+    """The member that it replaces is silent; the release does not wait for the end of its
+    session."""
     assert on.join("", instance_id="one", connection=2) is None
     assert on.told == [GaveUp("s")]
     assert on.join("", instance_id="one", connection=3) is None

@@ -308,7 +308,8 @@ def test_it_waits_for_nobody_who_has_left(on: Script) -> None:
 
 @pytest.mark.parametrize("answer", [GONE, LEFT], ids=["gone", "left"])
 def test_a_killed_gateway_has_the_anchor_leave_first(answer: LeaveGroupResponse) -> None:
-    """The next process finds that nobody holds anything. Joins wait until the anchor has left."""
+    """The next process finds that no member holds anything. Joins wait until the anchor has
+    left."""
     on = Script(ReleaseState(guard_id=IDS.member_id))
     assert on.is_recalling
     on.answer(answer)

@@ -1,8 +1,8 @@
 """The cluster expires the offsets of empty groups, but not those of hosted groups.
 
 The test takes a minute and a half, because Kafka's retention is at least a minute. All releases run
-at once, and meanwhile their only broker is killed and restarted. All groups share the one partition
-of the offsets topic, so that a group that cannot be loaded would take the others with it.
+in parallel, and meanwhile their only broker is killed and restarted. All groups share the one
+partition of the offsets topic, so that a group that cannot be loaded would take the others with it.
 """
 
 from collections.abc import Iterable

@@ -186,7 +186,7 @@ def test_a_heartbeat_costs_the_same_while_a_large_group_is_released() -> None:
 
 
 def test_a_look_does_not_admit_again_who_waits_for_the_anchor() -> None:
-    """The anchor's JoinGroup takes seconds, and the clients of a new group come at once."""
+    """The anchor's JoinGroup takes seconds, and the clients of a new group come together."""
 
     def cost_among(size: int) -> int:
         scene = _scene(size)

@@ -173,7 +173,7 @@ def test_a_commit_waits_for_the_anchor_for_a_limited_time(on: HostedScene) -> No
 
 
 def test_a_commit_does_not_wait_for_the_anchor_if_its_broker_is_away(on: HostedScene) -> None:
-    """The client learns at once where to go instead."""
+    """The client learns immediately where to go instead."""
     on.coordinator_failure = "nobody answers"
     on.is_broker_there = False
     on.in_cluster.remove_member()
@@ -482,7 +482,7 @@ def test_unreadable_groups_refuse_commits() -> None:
 
 
 def test_unknown_topics_refuse_commits(on: HostedScene) -> None:
-    """The cluster does not tell about them now."""
+    """The cluster does not answer about them now."""
     on.topics_failure = "nobody answers"
     call = member_commit(on, 2, knows_topics=False)
     assert [getattr(outcome.refused, "cause", None) for outcome in outcomes(call)] == [
@@ -541,7 +541,7 @@ def start_again(on: HostedScene) -> None:
 
 
 def test_what_has_happened_is_not_forgotten_after_a_bug(on: HostedScene) -> None:
-    """Its batch is dropped, and nobody would repeat it: the members would not be fenced."""
+    """Its batch is dropped, and would not be repeated: the members would not be fenced."""
     on.hold(Write)
     on.feed(EngineEvent(GroupLost()))
     assert on.waits(Write) == 1

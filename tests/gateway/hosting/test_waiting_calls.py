@@ -181,7 +181,7 @@ def test_no_member_joins_before_the_group_is_held(on: HostedScene) -> None:
 
 
 def test_the_first_to_join_in_the_cluster_has_the_group(on: HostedScene) -> None:
-    """The look saw nobody, and then a consumer joined there."""
+    """The look saw no members, and then a consumer joined there."""
     on.coordinator.groups[on.group.group_id] = FakeGroup(
         protocol_type="consumer", protocol="range", member_id="theirs", is_synced=True
     )

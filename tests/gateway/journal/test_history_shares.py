@@ -129,7 +129,7 @@ class Churn:
 
 @pytest.fixture(name="churn")
 def churn_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Churn:
-    """A folder of 20 KB, of which 5 KB are for the overflow."""
+    """A folder of 20 KB, with 5 KB for the overflow."""
     monkeypatch.setattr(line_files, "FILE_BYTES_MAX", 1_000)
     monkeypatch.setattr(line_files, "FOLDER_BYTES_MAX", 20_000)
     monkeypatch.setattr(line_files, "OVERFLOW_BYTES_MIN", 5_000)
@@ -185,7 +185,7 @@ def test_the_overflow_takes_what_is_free(churn: Churn) -> None:
 
 
 def test_the_usual_files_are_not_kept_beyond_their_own_part(churn: Churn) -> None:
-    """The overflow has a part that nobody can take."""
+    """The overflow has a part that no owner can take."""
     for _ in range(100):
         churn.leave("loop", GREEDY)
     for _ in range(500):

@@ -142,7 +142,7 @@ class GroupStats(OffsetReporter):
         self.record_fetch(group_id, member_id, (topic,))
 
     def make_way(self, group_id: str, events: Iterable[GatewayEvent]) -> Sequence[GatewayEvent]:
-        """Report at once, as the group does."""
+        """Report immediately, as the group does."""
         ended = super().make_way(group_id, events)
         for event in ended:
             self._hear(event, group_id)
@@ -217,8 +217,8 @@ def test_each_member_of_each_group_has_its_own_event() -> None:
 
 
 def test_a_commit_for_a_partition_ends_the_commits_of_its_former_owner() -> None:
-    """While the cluster serves a group no event tells that a partition has moved. Commits of both
-    at once would look like an offset that went back."""
+    """While the cluster serves a group, no event says that a partition has moved. Commits of both
+    at the same time would look like an offset that went back."""
     reporter = GroupStats()
     reporter.commit({0: 1, 1: 1})
     reporter.at_ms += 10

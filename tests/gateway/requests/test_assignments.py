@@ -70,7 +70,7 @@ def test_a_member_asks_what_to_compute_from() -> None:
 
 
 def test_the_answer_has_the_group_as_it_is() -> None:
-    """It has everything that an assignor may need."""
+    """The answer has everything that an assignor may need."""
     member = PreparedMember(
         member_id="m",
         member_epoch=4,

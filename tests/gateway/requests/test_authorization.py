@@ -37,7 +37,8 @@ TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 async def test_a_refused_request_leaves_no_trace() -> None:
-    """No group, no anchor, no commit; and a permission that is given counts at once."""
+    """There is no group, no anchor and no commit, and a permission that is given counts
+    immediately."""
     broker = GuardedBroker(read_code=READ_REFUSED)
     async with offset_stage(broker) as stage:
         assert (await stage.client.join()).error_code == READ_REFUSED
@@ -187,7 +188,7 @@ async def test_an_unclear_answer_allows_nothing(code: ErrorCode) -> None:
 
 
 async def test_members_continue_while_the_cluster_does_not_answer(mock_clock: MockClock) -> None:
-    """Nobody joins meanwhile."""
+    """No client joins meanwhile."""
     broker = GuardedBroker()
     async with offset_stage(broker, permission_lifetime_s=LIFETIME_S) as stage:
         joined = await stage.client.enter()

@@ -1,4 +1,4 @@
-"""Commits of which only some topics are stored."""
+"""Commits with only some topics stored."""
 
 import pytest
 

@@ -81,7 +81,7 @@ async def test_a_refused_commit_does_not_reach_the_cluster() -> None:
 
 
 async def test_a_commit_that_is_not_accepted_at_once_makes_no_group() -> None:
-    """Its client may have gone before it is answered, and nobody would forget the group."""
+    """Its client may have gone before it is answered, and the group would not be forgotten."""
     upstream = cast(Upstream, SimpleNamespace(version_for=lambda *_: 8, number=1))
     async with hosted_groups() as groups:
         coordinators = Coordinators(groups.cluster, ShareRule())
@@ -399,7 +399,7 @@ async def test_a_group_without_commits_has_no_offsets_to_delete() -> None:
 
 async def test_offsets_are_deleted_once_the_group_is_empty() -> None:
     """The cluster refuses while the anchor is a member, so the anchor leaves first. Partitions that
-    do not exist are answered at once."""
+    do not exist are answered immediately."""
     async with offset_stage() as stage:
         joined = await stage.client.enter()
         ask = stage.client.connection.ask

@@ -72,7 +72,7 @@ def test_any_broker_of_the_embedded_cluster_will_do() -> None:
 
 
 async def found_together(coordinators: Coordinators, count: int) -> list[int | UpstreamError]:
-    """What so many who ask at once are told."""
+    """The answers to this many clients that ask together."""
     answers: list[int | UpstreamError] = []
 
     async def ask() -> None:
@@ -275,7 +275,7 @@ async def find(coordinators: Coordinators, group_id: str, version: int) -> None:
 
 @pytest.mark.parametrize("version", [3, 4])
 async def test_a_client_that_has_asked_needs_no_lookup(version: int) -> None:
-    """Every member asks before it joins, and a thousand may join at once."""
+    """Every member asks before it joins, and a thousand may join together."""
     cluster = ScriptedCluster()
     coordinators = Coordinators(cluster, ShareRule())
     await find(coordinators, "g", version)

@@ -239,7 +239,7 @@ def by_group(answer: Any) -> Any:
 async def test_members_of_other_processes_fetch_their_offsets_at_their_owner(
     tmp_path: Path,
 ) -> None:
-    """Nobody else knows their epochs."""
+    """No other process knows their epochs."""
     async with open_scene(tmp_path) as scene, scene.connect(0) as connection:
         group = OffsetFetchRequestGroup(
             group_id=GROUPS[1], member_id="m", member_epoch=1, topics=None

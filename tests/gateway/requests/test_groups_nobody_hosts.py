@@ -1,5 +1,5 @@
-"""Requests about a group that nobody hosts cost a look at the cluster and the call that the cluster
-answers: neither a driver nor a task."""
+"""Requests about a group that is not hosted cost a look at the cluster and the call that the
+cluster answers: neither a driver nor a task."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

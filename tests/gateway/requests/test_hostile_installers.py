@@ -181,7 +181,7 @@ async def test_a_late_target_changes_nothing() -> None:
     ],
 )
 async def test_a_forged_target_changes_nothing(forged: dict[str, Any], code: ErrorCode) -> None:
-    """Nobody else can install one, and the chosen member still can."""
+    """No other client can install one, and the chosen member still can."""
     async with scene() as on:
         arguments = {
             "member_id": "mallory",

@@ -353,8 +353,8 @@ def codes_in(results: Iterable[Any]) -> Mapping[str, int]:
 
 
 async def test_the_owner_has_the_configs_of_groups() -> None:
-    """Nobody asks about those that the client may not see. What the gateway's own user may not
-    see, the client may ask for again."""
+    """The owner is not asked about those that the client may not see. What the gateway's own user
+    may not see, the client may ask for again."""
     codes = {"a": ErrorCode.NONE, "own": REFUSED, "moved": ErrorCode.NOT_COORDINATOR}
     groups = tuple(
         DescribeConfigsResource(

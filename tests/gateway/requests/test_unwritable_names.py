@@ -1,4 +1,4 @@
-"""Names that nobody can write."""
+"""Names that cannot be encoded."""
 
 from dataclasses import fields
 from typing import Any

@@ -1,4 +1,4 @@
-"""Names that nobody can write get an answer, the brokers' if these give one."""
+"""Names that cannot be encoded get an answer: the brokers' answer if there is one."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -146,7 +146,7 @@ def in_storage(group_id: str, *records: LogRecord) -> CompactedLog:
 def test_a_group_in_storage_is_listed_before_it_is_decoded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A gateway with thousands of groups serves at once."""
+    """A gateway with thousands of groups serves immediately."""
     events = LastEvents(sequence=1, lines=("one",))
     log = in_storage("g", VALUES[0], VALUES[3], events)
     with monkeypatch.context() as patch:

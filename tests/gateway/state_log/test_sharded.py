@@ -113,7 +113,7 @@ async def test_a_shard_that_cannot_be_opened_costs_no_other(tmp_path: Path) -> N
 
 
 async def test_a_misplaced_shard_is_refused(tmp_path: Path) -> None:
-    """Its groups would look as if nobody had them."""
+    """Its groups would look as if no process had them."""
     member = FleetMember(slot=0, slots=1, shards=SHARDS)
     group_id = GROUP_IDS[0]
     async with open_sharded_log(tmp_path, member, log_id=LOG_ID, run_id=1) as log:

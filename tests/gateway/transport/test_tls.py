@@ -114,7 +114,7 @@ async def test_connections_wait_for_slow_peers_side_by_side(
 
 
 async def test_what_counts_as_sent_has_left(authority: CertificateAuthority) -> None:
-    """Nobody would send the rest of an answer after which the gateway waits."""
+    """The rest of an answer would not be sent while the gateway waits."""
     async with tls_pair(authority, authority.trusting()) as (client, server):
         sent = fill_socket(client)
         assert len(client._unsent) <= UNSENT_BYTES_MAX
@@ -129,7 +129,7 @@ async def test_what_counts_as_sent_has_left(authority: CertificateAuthority) -> 
 async def test_the_first_bytes_may_come_with_the_handshake(
     authority: CertificateAuthority,
 ) -> None:
-    """No event will tell of them."""
+    """No event will report them."""
     ours, theirs = socket.socketpair()
     files = replace(authority.issue("server", HOST), ca=None)
     arrived, departing = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -9,8 +9,8 @@ FIRST_EPOCH = 5_000_000
 FIRST_GENERATION = 10_000_000
 """The first one of the group in the cluster."""
 OFFSETS_APART = 100_000_000
-"""The committed offset of partition n begins at (n + 2) times this, so that an offset also says of
-which partition it is."""
+"""The committed offset of partition n begins at (n + 2) times this, so that an offset also
+identifies its partition."""
 FIRST_TOKEN = 1_000_000_000
 START_MS = 1_600_000_000_000
 

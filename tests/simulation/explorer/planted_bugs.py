@@ -136,7 +136,7 @@ def members_outlive_the_loss_of_their_group(patch: Patch) -> None:
     consumers=("cooperative", "cooperative"),
 )
 def a_reassigned_slot_is_taken(patch: Patch) -> None:
-    """A classic replacement gets at once what another member has for a time."""
+    """A classic replacement immediately gets what another member has for a time."""
 
     def take(step: StepBuilder, event: JoinGroupReceived) -> ClassicGroupMember | None:
         left = take_slot(step, event)

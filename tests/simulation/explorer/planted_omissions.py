@@ -74,7 +74,7 @@ def heartbeats_that_succeed_before_the_group_is_guarded(patch: Patch) -> None:
 
 @shows_in("adopt-outsider", " own ", {}, ("start o", "send o", "adopt"))
 def no_guard_while_members_give_up_their_partitions(patch: Patch) -> None:
-    """An adoption is undone by letting all members go at once."""
+    """An adoption is undone by letting all members go at the same time."""
     real = Adopting._fail
 
     def fail(adopting: Adopting, reason: str, now_ms: int) -> None:

@@ -26,7 +26,7 @@ REST_WITHIN_MOVES = 60
 """How many free moves may lead from any state to rest. Each is a request, an answer, or the time
 to the next deadline."""
 GARBAGE_MAX = 100_000
-"""After so many new objects garbage is collected. What is reached is kept for long."""
+"""After this many new objects, garbage is collected. What is reached is kept for long."""
 LIVE_MAX = 500
 """How many states of a layer are kept as they are. The others are saved: a copy is small."""
 TOO_FAR = "the way from here to rest, where every consumer has its share, is too long"

@@ -138,7 +138,7 @@ class Consumer(ABC):
         self.beat_due_ms = now_ms + HEARTBEAT_INTERVAL_MS
 
     def go_on(self, now_ms: int) -> None:
-        """Send the next request at once."""
+        """Send the next request immediately."""
         self.is_fine = False
         self.beat_due_ms = now_ms
 

@@ -140,7 +140,7 @@ class World:
     port: GroupPort
     now_ms: int = START_MS
     replies: list[tuple[Token, Reply]] = field(default_factory=list)
-    """Answers of the cluster that nobody has heard yet."""
+    """Answers of the cluster that have not been delivered yet."""
     timed_out: list[str] = field(default_factory=list)
     """Members that the cluster has removed although they may have sent heartbeats."""
     runs: int = 1
@@ -175,9 +175,9 @@ class World:
     answers: dict[str, Struct | LookupOutcome] = field(default_factory=dict)
     """The answers to those that have not arrived."""
     left_behind: list[Struct] = field(default_factory=list)
-    """Requests whose answers nobody awaits, and which the coordinator has not received."""
+    """Requests whose answers are not awaited, and which the coordinator has not received."""
     acknowledged: dict[int, int] = field(default_factory=dict)
-    """The newest offset of each partition of which a consumer knows that it is stored."""
+    """The newest offset of each partition that a consumer knows to be stored."""
     is_excused: bool = False
     """Whether something has happened after which consumers may see a rebalance."""
     has_fault: bool = False

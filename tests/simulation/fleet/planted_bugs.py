@@ -90,7 +90,7 @@ def two_gateways_get_one_slot(patch: Patch) -> None:
 
 
 def one_gateway_gets_all_shards(patch: Patch) -> None:
-    """The others serve nobody."""
+    """The others serve no groups."""
 
     def give_all(
         seats: Sequence[Seat], _holds: Mapping[int, frozenset[int]], before: FleetTable

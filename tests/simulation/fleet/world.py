@@ -159,7 +159,7 @@ class World:
         return gateway
 
     def kill(self, gateway: Gateway) -> None:
-        """End it without a word. Its shards are nobody's."""
+        """End it without a word. Its shards have no owner."""
         gateway.is_alive = False
         gateway.open = set()
         self.gateways.remove(gateway)

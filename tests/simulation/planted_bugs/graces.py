@@ -29,7 +29,7 @@ Joining = JoinGroupReceived | ConsumerHeartbeatReceived
 
 @noticed_by(Invariant.TARGETS, Invariant.LIVENESS)
 def a_grace_ends_without_a_new_epoch(patch: Patch) -> None:
-    """The slot ends, but nobody gets its partitions."""
+    """The slot ends, but no member gets its partitions."""
     patch.setattr("coordinator.handlers.expired_deadlines.grace_over", end_slot)
 
 

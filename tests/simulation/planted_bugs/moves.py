@@ -43,7 +43,7 @@ OWNERS = (
     Invariant.ANCHORED,
     Invariant.LIVENESS,
 )
-"""What breaks if the group is served twice, or by nobody."""
+"""What breaks if the group is served twice, or not at all."""
 
 
 @noticed_by(Invariant.MOVES, Invariant.SINGLE_OWNER)

@@ -50,7 +50,7 @@ def a_lost_group_keeps_its_classic_members(patch: Patch) -> None:
 
 @noticed_by(Invariant.OFFSETS)
 def a_lost_commit_without_deadline_ends_at_once(patch: Patch) -> None:
-    """A commit whose answer was lost ends at once if no deadline applies to it."""
+    """A commit whose answer was lost ends immediately if no deadline applies to it."""
     real = offsets.commit_ended
 
     def commit_ended(step: StepBuilder, event: OffsetCommitEnded) -> None:

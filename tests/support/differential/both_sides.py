@@ -1,7 +1,7 @@
 """The language of differential scripts: each request goes to a broker and to the gateway.
 
 Members have names. Each side knows the ids, epochs and partitions that they stand for. Every pair
-of answers is compared once both have arrived. A request that neither side answers at once is
+of answers is compared once both have arrived. A request that neither side answers immediately is
 parked, and compared later.
 """
 

@@ -54,8 +54,8 @@ def event_of(line: Line) -> GatewayEvent | None:
 
 
 def test_a_line_is_the_same_however_it_is_written() -> None:
-    """What a gateway writes is read at once; other JSON, as by a tool that passes lines on, part by
-    part."""
+    """A gateway's own lines are read in one step. Other JSON, as from a tool that passes lines on,
+    is read part by part."""
     writer = EventWriter()
     writer.emit(1, PartitionsAssigned(member_id="m", member_epoch=3, partitions={"t": (0, 2)}))
     writer.beside(2, COMMITTED, SEEN, LEFT, CONVERTED, MOVED)

@@ -62,7 +62,7 @@ def test_names_from_events_cannot_control_a_terminal() -> None:
 
 
 def test_summaries_of_groups_add_up() -> None:
-    """They add up in any order, also as JSON."""
+    """Summaries add up in any order, also as JSON."""
     texts = [
         *lines(SAFE.format("t-0")),
         *lines("- group other\n" + SAFE.format("p-0").replace("=50", "=5")),

@@ -145,7 +145,7 @@ def test_a_killed_follow_equals_a_report(
 def test_a_signal_within_a_round_ends_it_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It ends within a second, as if it had been killed: the next run takes the round in."""
+    """The run ends within a second, as if it had been killed: the next run takes the round in."""
     ended = threading.Event()
 
     def interrupt(*_given: object) -> None:

@@ -260,7 +260,8 @@ def test_what_another_version_has_written_is_refused(
 def test_the_version_of_states_changes_with_the_code_that_makes_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody has to remember that. All classes that a state has come from these sources."""
+    """Developers need not remember to change it. All classes that a state has come from these
+    sources."""
     Following(Folder(f"{tmp_path}"), top=1).take_in(
         [SourceLine("f", "", line) for line in history(random.Random(0), groups=2)], {}
     )

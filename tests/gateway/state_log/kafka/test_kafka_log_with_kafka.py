@@ -448,7 +448,7 @@ def produce_something(cluster: KafkaCluster, topic: str, key: bytes = b"key") ->
 async def test_a_log_keeps_the_cluster_that_it_first_met(
     kafka: KafkaCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In another one it is a copy, such as MirrorMaker makes, and nobody claims it. `groupferry
+    """In another one it is a copy, such as MirrorMaker makes, and no gateway claims it. `groupferry
     state` shows it, and says so."""
     topic = "state-of-one-cluster"
     async with open_log(kafka, topic) as log:  # of a cluster without an id, or of 0.2.0
