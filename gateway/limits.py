@@ -317,9 +317,9 @@ TOTALS = (
     Total(
         "gateway.board.steps",
         "FLAPS_UNTOLD_MAX",
-        "clients whose flapping is not told yet",
+        "clients whose flapping is not reported yet",
         Share.GROUPS,
-        "the first is not told",
+        "the first is not reported",
     ),
     Total(
         "gateway.board.changes",

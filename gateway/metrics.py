@@ -128,7 +128,7 @@ class Metrics:
         yield _one("connections", "Open client connections.", gateway.connections)
         yield _one("connections_max", "Most client connections.", gateway.max_connections)
         yield _one("groups_in_memory", "Hosted groups in memory.", hosted.count)
-        yield _one("groups_in_memory_max", "Most of them.", hosted.groups_max)
+        yield _one("groups_in_memory_max", "Most hosted groups in memory.", hosted.groups_max)
         process = gateway.process
         served = [] if process is None else [((), len(process.shards))]
         yield _gauge("shards", "Shards that the process of a fleet serves.", served)

@@ -204,7 +204,7 @@ class Operators:
         return door
 
     async def serve_commands(self, address: Address, nursery: trio.Nursery) -> None:
-        """Begin to take commands; the gateway listens at this address. Raises NoControlSocket."""
+        """Begin to take commands; the gateway listens on this address. Raises NoControlSocket."""
         self._board.about = About(
             gateway_id=self._gateway_id,
             bootstrap=f"{address[0]}:{address[1]}",

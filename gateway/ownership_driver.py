@@ -281,7 +281,9 @@ class OwnershipDriver:
     async def _remove(self, seat: Seat) -> None:
         """Remove a gateway, but none that has taken its name since."""
         gone = MemberIdentity(
-            member_id=seat.member_id, group_instance_id=seat.name, reason="its port refuses"
+            member_id=seat.member_id,
+            group_instance_id=seat.name,
+            reason="its port refuses connections",
         )
         with suppress(UpstreamError):
             await self._connections.ask(
@@ -291,7 +293,7 @@ class OwnershipDriver:
 
 
 async def refuses(seat: Seat) -> bool:
-    """Whether no process listens at the address of a coordinator node of this gateway."""
+    """Whether no process listens on the address of a coordinator node of this gateway."""
     port = min(seat.node_ports.values())
     with trio.move_on_after(PROBE_TIMEOUT_S):
         try:

@@ -66,7 +66,7 @@ def bind_to_cluster(folder: Path, cluster_id: str | None) -> None:
     elif stored != cluster_id:
         this = "a cluster without an id" if cluster_id is None else f"cluster {cluster_id}"
         raise StateFolderError(
-            f"the state folder {folder} is that of cluster {stored}, and this is {this}: correct"
+            f"the state folder {folder} belongs to cluster {stored}, and this is {this}: correct"
             f" --upstream, or give another --state-dir; if the cluster has a new id, remove {path}"
         )
 

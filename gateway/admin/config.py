@@ -12,7 +12,7 @@ class AdminConfig:
     """The settings of the admin API."""
 
     listen: Address
-    """The address to listen at. With port 0 the system chooses one."""
+    """The address to listen on. With port 0 the system chooses one."""
     token: Secret | None = None
     """What an operator must show; None on loopback only."""
     view_token: Secret | None = None
@@ -20,6 +20,6 @@ class AdminConfig:
     tls: TlsContext | None = None
     """None listens in plain text, on loopback only."""
     is_shared: bool = False
-    """Whether several processes listen at the port. Each of them answers for all."""
+    """Whether several processes listen on the port. Each of them answers for all."""
     metrics_groups_max: int = 500
     """Groups with metrics of their own."""

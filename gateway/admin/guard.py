@@ -91,7 +91,7 @@ class Guard:
         headers = {name.lower(): value for name, value in scope["headers"]}
         if self._token is None and not _is_loopback(headers.get(b"host", b"")):
             # A page of anywhere may make its own name lead to this machine.
-            return _json_refusal(421, "ask by an address of loopback, or by localhost")
+            return _json_refusal(421, "use a loopback address, or localhost")
         if not _is_of_own_page(headers):
             return _json_refusal(403, "a page of another site asks")
         if self._token is None or scope["path"] in self._free:
@@ -109,7 +109,11 @@ class Guard:
             if self._view_token is not None and hmac.compare_digest(
                 shown, self._view_token.read().encode()
             ):
-                return None if is_look else _json_refusal(403, "this token may look, not command")
+                return (
+                    None
+                    if is_look
+                    else _json_refusal(403, "this token may read, but not give commands")
+                )
         except UpstreamRefused as error:
             log.error("admin_token_unreadable", reason=str(error))  # noqa: TRY400  # no bug
             return _json_refusal(503, "the gateway cannot read its token; its log says why")

@@ -87,7 +87,7 @@ def read_cluster_group(snapshot: GroupSnapshot) -> ClusterGroup:
         return group
     return replace(
         group,
-        next_step=f"the cluster has not described it for {age_ms // 1000} s: it was so then",
+        next_step=f"the cluster has not described it for {age_ms // 1000} s: it may have changed",
     )
 
 

@@ -66,7 +66,7 @@ async def check_limits(connection: BrokerConnection, access: Access) -> AsyncIte
         yield Finding(
             subject=SUBJECT,
             result=Result.UNKNOWN,
-            detail="no broker tells its configs",
+            detail="no broker reveals its configs",
             effect="limits that differ from Kafka's defaults show only when they are met",
             remedy="DESCRIBE_CONFIGS on the cluster",
         )

@@ -71,8 +71,8 @@ async def own_topic(
             Finding(
                 subject=TOPICS,
                 result=Result.LIMITED,
-                detail=f"topic {topic} cannot be made: {error.args[0].str()}",
-                effect="the state topic and the events topic must be made by hand",
+                detail=f"topic {topic} cannot be created: {error.args[0].str()}",
+                effect="the state topic and the events topic must be created by hand",
             )
         )
         yield False
@@ -85,7 +85,7 @@ async def own_topic(
                 await _finish(
                     lambda: admin.delete_topics([topic], request_timeout=TIMEOUT_S)[topic]
                 )
-                report(works(TOPICS, "one was made and deleted"))
+                report(works(TOPICS, "one was created and deleted"))
             except KafkaException as error:
                 report(
                     Finding(
@@ -142,7 +142,9 @@ def _write(config: Mapping[str, Any], topic: str) -> int | None:
 def judge_clock(sent_ms: int, stored_ms: int | None, answered_ms: int) -> Finding:
     """What the time at which a broker stored a record says about its clock, if there is one."""
     if stored_ms is None:
-        return Finding(subject=CLOCKS, result=Result.UNKNOWN, detail="the broker tells no time")
+        return Finding(
+            subject=CLOCKS, result=Result.UNKNOWN, detail="the broker does not state the time"
+        )
     ahead_ms = max(0, stored_ms - answered_ms)
     behind_ms = max(0, sent_ms - stored_ms)
     apart_ms = max(ahead_ms, behind_ms)

@@ -225,7 +225,7 @@ class BrokerConnection:
             SaslHandshakeRequest(mechanism=mechanism), 1
         )
         if handshake.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-            raise UpstreamRefused(f"{self._address} does not want SASL at this port")
+            raise UpstreamRefused(f"{self._address} does not offer SASL at this port")
         if handshake.error_code:
             has = ", ".join(handshake.mechanisms)
             raise UpstreamRefused(f"{self._address} has no mechanism {mechanism}, but {has}")

@@ -71,7 +71,7 @@ def questions_about(operation: Operation, group_ids: Sequence[str]) -> Sequence[
             )
             return [IncrementalAlterConfigsRequest(resources=tuple(altered), validate_only=True)]
         case Operation.WRITE:
-            raise ValueError("nobody writes a group")
+            raise ValueError("groups cannot be written")
 
 
 def codes_in(answers: Sequence[Any], group_ids: Sequence[str]) -> Mapping[str, int]:

@@ -365,7 +365,7 @@ def _add_client(commands: _Commands) -> None:
     client = commands.add_parser(
         "client",
         help="show one client over all its groups",
-        description="Show of which groups a client is a member, what it owns there, and how far it"
+        description="Show which groups a client is a member of, what it owns there, and how far it"
         " is behind.",
         allow_abbrev=False,
     )
@@ -502,7 +502,7 @@ def _add_demo(commands: _Commands) -> None:
         type=Path,
         metavar="DIR",
         default=os.environ.get("KAFKA_HOME"),
-        help="for --story without --upstream: a folder of Apache Kafka, of which it runs one broker"
+        help="for --story without --upstream: a folder with Apache Kafka, to run one broker"
         " (default: KAFKA_HOME)",
     )
     demo.add_argument(
@@ -568,7 +568,7 @@ def _add_report(commands: _Commands) -> None:
     report.add_argument(
         "--events-topic",
         metavar="TOPIC",
-        help="a topic with events, instead of INPUTs or besides",
+        help="a topic with events, instead of INPUTs or in addition",
     )
     report.add_argument(
         "--upstream",

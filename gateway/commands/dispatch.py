@@ -115,7 +115,7 @@ def _adopt(options: argparse.Namespace) -> int:
         line = f"{group_id} can be adopted"
     elif outcome.is_marked:
         what = "can be" if is_trial else "is"
-        since = "without members in the cluster," if outcome.is_known else "nobody knows it yet;"
+        since = "without members in the cluster," if outcome.is_known else "it is not known yet;"
         line = (
             f"{group_id} {what} adopted: {since} it is hosted from its next join on, until it is"
             " released"
@@ -436,7 +436,7 @@ def _why_no_offsets(options: argparse.Namespace) -> str | None:
     if options.action == "reset":
         return None if options.to else "reset: needs --to, where the offsets are reset to"
     if options.to:
-        return "--to: goes with reset"
+        return "--to: is only for reset"
     return None if options.topic else "delete: needs --topic, the topic whose offsets to delete"
 
 
@@ -557,7 +557,7 @@ _POLICIES = {
     "pause": "paused: no further consumer switches, and the target assignment stays as it is",
     "allow": "allowed: its consumers may switch to the new protocol",
     "roll": "being rolled: the partitions of a consumer that leaves wait for its replacement",
-    "end of roll": "not being rolled any more",
+    "end of roll": "no longer being rolled",
 }
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,

@@ -35,7 +35,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         Example("groupferry release --all", "give every hosted group back to the cluster"),
         Example(
             "groupferry release --all --offline --config groupferry.toml",
-            "free the groups of a gateway that does not run any more",
+            "free the groups of a gateway that no longer runs",
         ),
     ),
     "hold": (Example("groupferry hold orders", "stop the roll where it is"),),
@@ -67,7 +67,7 @@ EXAMPLES: Mapping[str, tuple[Example, ...]] = {
         Example("groupferry describe orders", "its members, and who owns what"),
         Example("groupferry describe orders --lag", "and how far each partition is behind"),
     ),
-    "client": (Example("groupferry client orders-2", "of which groups is it a member?"),),
+    "client": (Example("groupferry client orders-2", "which groups is it a member of?"),),
     "readiness": (
         Example("groupferry readiness", "which groups are ready for the new protocol?"),
         Example("groupferry readiness orders --json", "one group, for a program"),

@@ -243,7 +243,7 @@ async def _ask(
         ) from None
     except NoAnswer:
         raise CommandRefused(
-            f"the gateway in {folder} ended before it answered; groupferry state tells what became"
+            f"the gateway in {folder} ended before it answered; groupferry state shows what became"
             " of the group"
         ) from None
     except NotHttp:

@@ -20,7 +20,7 @@ WAITING_MAX = 16
 
 
 class NoControlSocket(Exception):
-    """The socket cannot be made or reached. The message says why, in one line."""
+    """The socket cannot be created or reached. The message says why, in one line."""
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def listening(folder: Path, name: str = SOCKET_NAME) -> Iterator[trio.SocketList
             made.listen(WAITING_MAX)
         except OSError as error:
             raise NoControlSocket(
-                f"cannot listen at {path}: {error.strerror}; give another --state-dir"
+                f"cannot listen on {path}: {error.strerror}; give another --state-dir"
             ) from None
         try:
             yield trio.SocketListener(trio.socket.from_stdlib_socket(made))

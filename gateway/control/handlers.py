@@ -144,7 +144,9 @@ class Handlers:
             outcome = CommandRefused(_unread(error))
         except trio.Cancelled:
             if not self._stop.is_set():
-                outcome = CommandRefused("nobody waited for its end: look at groupferry events")
+                outcome = CommandRefused(
+                    "its client did not wait for the end: see groupferry events"
+                )
             raise
         except Exception:  # the boundary: a bug in a command must not end the gateway
             log.exception("command_failed", **order.model_dump(), given_by=given_by)

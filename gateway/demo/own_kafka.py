@@ -44,7 +44,7 @@ def why_not(home: Path | None) -> str | None:
             " give another --kafka-home"
         )
     if shutil.which("java") is None:
-        return "Apache Kafka needs java, which is not in the path; or give --upstream"
+        return "Apache Kafka needs java, which is not on the PATH; or give --upstream"
     return None
 
 

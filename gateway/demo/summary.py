@@ -61,7 +61,7 @@ def _steps(outcome: DemoOutcome) -> Table:
 
 def _rebalances(outcome: DemoOutcome) -> Table:
     table = Table(
-        title="The rebalances that consumers saw, besides their own restarts",
+        title="The rebalances that consumers saw, apart from their own restarts",
         title_justify="left",
         caption="in partitions",
         caption_justify="left",

@@ -370,7 +370,7 @@ _SENTENCES: Mapping[str, _Sentence] = {
     "group_configs_altered": _tell_overrides,
     "group_converted": _tell_conversion,
     "group_created": lambda fields, _: f"was created with {_PROTOCOLS[fields['kind']]}",
-    "group_deleted": lambda _fields, _: "the gateway keeps nothing of it any more",
+    "group_deleted": lambda _fields, _: "the gateway no longer keeps anything of it",
     "group_forwarded": lambda fields, _: f"the cluster serves it from now on: {fields['reason']}",
     "group_released": lambda fields, _: (
         "the cluster has the group back: its partitions were without an owner for"

@@ -23,7 +23,7 @@ def refusal(call: Call, config: GroupConfig, outcome: LookupOutcome) -> Reply | 
     if not may_be_held(call, config):
         return None
     if call.overrides is None:
-        reason = "the state log does not tell whether an operator holds the group"
+        reason = "the state log does not say whether an operator holds the group"
         return Refused(RefusalReason.LOG_NOT_OURS, reason)
     match outcome, call.event:
         case LookupFailed(reason), _:

@@ -133,7 +133,7 @@ def _spans_behind(topic: EventsTopic, offsets: Offsets) -> Sequence[Span]:
         spans = topic.spans(SILENCE_S_MAX)
     if _has_lost(spans, offsets):
         raise PipelineError(
-            f"{topic} ends before what was read of it, so it was made again or has lost records:"
+            f"{topic} ends before what was read of it, so it was recreated or has lost records:"
             " choose another folder"
         )
     return spans

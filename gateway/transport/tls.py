@@ -129,7 +129,7 @@ class TlsSocket:
             count = self._call(self._decrypt, view)
         while count < wanted and not (self.has_more or self._has_ended):
             if taken > SPARSE_BYTES_MAX + SPARSE_RATIO_MAX * count:
-                raise ConnectionAbortedError("the peer sends records with hardly any data")
+                raise ConnectionAbortedError("the peer sends records with almost no data")
             room = _WIRE.buffer[: max(wanted - count, RECORD_BYTES_MAX)]
             try:
                 arrived = self._sock.recv_into(room)

@@ -164,7 +164,7 @@ async def test_a_state_folder_serves_the_cluster_that_it_first_met(
                 await start_and_stop(tmp_path, other.address, state=state)
         error = first_of(refused.value)
         assert isinstance(error, StateFolderError)
-        assert str(error).startswith(f"the state folder {tmp_path} is that of cluster here")
+        assert str(error).startswith(f"the state folder {tmp_path} belongs to cluster here")
         assert {header.api_key for header in other.seen} <= {ApiKey.API_VERSIONS, ApiKey.METADATA}
 
 

@@ -126,7 +126,7 @@ def test_a_folder_of_another_cluster_is_refused(tmp_path: Path, cluster_id: str 
     with pytest.raises(StateFolderError) as refused:
         bind_to_cluster(tmp_path, cluster_id)
     (line,) = str(refused.value).splitlines()
-    for part in (f"{tmp_path} is that of cluster here", "--upstream", "--state-dir", "cluster_id"):
+    for part in (f"{tmp_path} belongs to cluster here", "--upstream", "--state-dir", "cluster_id"):
         assert part in line
     assert (cluster_id or "a cluster without an id") in line
     assert cluster_of(tmp_path) == "here"

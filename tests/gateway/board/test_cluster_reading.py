@@ -118,7 +118,7 @@ def test_a_description_that_the_cluster_does_not_renew_is_said_to_be_old() -> No
     old = replace(seen, now_ms=NOW_MS + 12_000)
     assert read_cluster_group(seen).next_step == "it is empty"
     assert read_cluster_group(old).next_step == (
-        "the cluster has not described it for 12 s: it was so then"
+        "the cluster has not described it for 12 s: it may have changed"
     )
 
 

@@ -20,5 +20,5 @@ def test_no_question_has_an_effect() -> None:
 
 def test_nobody_asks_for_a_permission_that_groups_do_not_have() -> None:
     """Kafka has no WRITE on a group."""
-    with pytest.raises(ValueError, match="nobody writes a group"):
+    with pytest.raises(ValueError, match="groups cannot be written"):
         questions_about(Operation.WRITE, ("a",))

@@ -152,7 +152,7 @@ HELD = "on hold: no further consumer switches to the new protocol"
     [
         (["hold", "orders"], 0, [f"orders: it is {HELD}"], []),
         (["roll", "orders"], 0, [f"orders: it is {ROLLED}"], []),
-        (["roll", "orders", "--end"], 0, ["orders: it is not being rolled any more"], []),
+        (["roll", "orders", "--end"], 0, ["orders: it is no longer being rolled"], []),
         (["hold", "orders", "--dry-run"], 0, [f"orders: it would be {HELD}"], []),
         (
             ["pause", "orders"],
@@ -189,7 +189,7 @@ HELD = "on hold: no further consumer switches to the new protocol"
             ["adopt", "misspelt"],
             0,
             [
-                "misspelt is adopted: nobody knows it yet; it is hosted from its next join on,"
+                "misspelt is adopted: it is not known yet; it is hosted from its next join on,"
                 " until it is released"
             ],
             [],

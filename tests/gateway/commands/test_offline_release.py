@@ -160,6 +160,6 @@ async def test_the_groups_of_another_cluster_are_not_released(
     assert (printed.status, printed.results) == (1, "")
     (line,) = printed.errors.splitlines()
     assert line.startswith(
-        f"groupferry: nothing is released: the state folder {tmp_path} is that of cluster here"
+        f"groupferry: nothing is released: the state folder {tmp_path} belongs to cluster here"
     )
     assert {header.api_key for header in broker.seen} <= {ApiKey.API_VERSIONS, ApiKey.METADATA}

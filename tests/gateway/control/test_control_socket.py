@@ -49,7 +49,7 @@ async def test_the_socket_is_removed_at_the_end(tmp_path: Path) -> None:
 
 
 async def test_the_socket_of_a_killed_gateway_is_replaced(tmp_path: Path) -> None:
-    """No process listens at it."""
+    """No process listens on it."""
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(f"{tmp_path / SOCKET_NAME}")
     with pytest.raises(NoControlSocket, match=f"no gateway is running in {tmp_path}"):
@@ -60,7 +60,7 @@ async def test_the_socket_of_a_killed_gateway_is_replaced(tmp_path: Path) -> Non
 async def test_a_file_in_its_place_stays(tmp_path: Path) -> None:
     """A file that the gateway did not make is not removed."""
     (tmp_path / SOCKET_NAME).write_text("precious")
-    with pytest.raises(NoControlSocket, match=f"cannot listen at {tmp_path}/{SOCKET_NAME}: "):
+    with pytest.raises(NoControlSocket, match=f"cannot listen on {tmp_path}/{SOCKET_NAME}: "):
         with listening(tmp_path):
             pass
     assert (tmp_path / SOCKET_NAME).read_text() == "precious"

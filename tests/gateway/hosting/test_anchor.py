@@ -549,11 +549,11 @@ def test_a_move_of_the_coordinator_during_a_heartbeat_is_not_forgotten(on: Ancho
 
 def test_the_log_says_once_why_an_anchor_is_lost(on: AnchorStage) -> None:
     """The reason for clients has no address."""
-    on.failure = "nobody listens at 10.0.0.7"
+    on.failure = "nobody listens on 10.0.0.7"
     on.anchor.need(on.now_ms)
     on.wait(20_000)
     assert [(line.event, line.fields["reason"]) for line in on.lines] == [
-        ("anchor_lost", "nobody listens at 10.0.0.7")
+        ("anchor_lost", "nobody listens on 10.0.0.7")
     ]
     assert "10.0.0.7" not in on.anchor.reason
 

@@ -50,7 +50,7 @@ def test_no_join_waits_long(on: HostedScene) -> None:
 
 def test_waiting_joins_get_the_reason_without_addresses(on: HostedScene) -> None:
     """The log has the details, once."""
-    on.coordinator_failure = "nobody listens at 10.0.0.7"
+    on.coordinator_failure = "nobody listens on 10.0.0.7"
     call = on.native("n")
     on.wait(JOIN_WAIT_MS)
     assert isinstance(call.answer, Refused)

@@ -101,8 +101,8 @@ async def test_a_shard_goes_from_one_process_to_another(kafka: KafkaCluster) -> 
 
 
 async def test_a_second_owner_of_a_shard_is_fenced_by_the_epoch(kafka: KafkaCluster) -> None:
-    """The first owner is fenced although it has not been told of the loss. Its other shards
-    continue until it ends."""
+    """The first owner is fenced although it does not know of the loss. Its other shards continue
+    until it ends."""
 
     async def run_first(task_status: trio.TaskStatus[ShardedLog]) -> None:
         with pytest.RaisesGroup(pytest.RaisesExc(StateLogTaken, match=str(os.getpid()))):
