@@ -115,16 +115,16 @@ class ShardMoves:
             self._closing.discard(shard)
 
     async def _give_up(self, shard: int) -> None:
-        began_ms = self._clock.now_ms()
+        started_ms = self._clock.now_ms()
         concerns = partial(is_in_shard, shard, self.member.shards)
         hosted = await self._groups.give_up(concerns)
         self._keep_members_away(shard, self._groups.orders.away.hand_over(concerns))
         self._offsets.flush()  # the commits of its groups are reported before their hostings end
-        took_ms = self._clock.now_ms() - began_ms
+        took_ms = self._clock.now_ms() - started_ms
         self._journal.give_up(shard, groups=hosted, took_ms=took_ms)
         await self._state_log.close_shard(shard)
         await self._link.say_of_shard(GaveUp(shard))
-        self._record_move(began_ms)
+        self._record_move(started_ms)
 
     def _take(self, shards: tuple[int, ...], run_id: int, nursery: trio.Nursery) -> None:
         # Anchors of the groups' last holder have an older run.
@@ -135,7 +135,7 @@ class ShardMoves:
             nursery.start_soon(self._open, shard, run_id, nursery)
 
     async def _open(self, shard: int, run_id: int, nursery: trio.Nursery) -> None:
-        began_ms = self._clock.now_ms()
+        started_ms = self._clock.now_ms()
         try:
             opened = await self._state_log.open_shard(shard, run_id)
         except NOT_OPENED as error:
@@ -148,7 +148,7 @@ class ShardMoves:
         if self.member.owners[shard] == self.member.slot:
             self.member.serving.add(shard)
         self._opening.pop(shard).set()
-        self._record_move(began_ms)
+        self._record_move(started_ms)
         await self._link.say_of_shard(Opened(shard))
 
     def _keep_members_away(self, shard: int, handed_over: bytes | None) -> None:
@@ -181,6 +181,6 @@ class ShardMoves:
         log.error("shard_not_opened", shard=shard, reason=reason)
         await self._link.say_of_shard(NotOpened(shard))
 
-    def _record_move(self, began_ms: int) -> None:
+    def _record_move(self, started_ms: int) -> None:
         now_ms = self._clock.now_ms()
-        self.last = LastMove(now_ms, now_ms - began_ms)
+        self.last = LastMove(now_ms, now_ms - started_ms)

@@ -113,7 +113,7 @@ class Releasing(Moving):
         """Whether another anchor may be in the group, in the place of the one that was to leave."""
         self._has_begun_here = False
         """Whether this process has decided to release the group, and not an earlier one."""
-        self._began_ms = 0
+        self._started_ms = 0
         self._unowned_until_ms: int | None = None
         self._ids = AnchorIds(member_id="", generation=-1)
         self._opener = UpstreamMember(
@@ -210,7 +210,7 @@ class Releasing(Moving):
         self.recall.commits = commits
         self.is_native_due = release.is_native_due
         self._ids = AnchorIds(member_id=release.guard_id or "", generation=-1)
-        self._began_ms = self._not_before_ms = now_ms
+        self._started_ms = self._not_before_ms = now_ms
         parts.routing.pending_ids = PendingIds()
         parts.emit(group_events.ReleaseStarted(members=len(group.members)))
         if group.members:
@@ -262,7 +262,7 @@ class Releasing(Moving):
         """The time from the recall until the cluster could give out the partitions, once it is.
         Without members there are none."""
         until_ms = self._unowned_until_ms
-        return 0 if until_ms is None or not self.recall.members else until_ms - self._began_ms
+        return 0 if until_ms is None or not self.recall.members else until_ms - self._started_ms
 
     @property
     def member_ids(self) -> Collection[str]:

@@ -120,10 +120,10 @@ def renew(
 ) -> SafetyVerdict:
     """Make tables and report. They replace the old ones once all are complete, so that a failed run
     leaves the old ones, which belong together."""
-    began_s = time.monotonic()
+    started_s = time.monotonic()
     new = folder / "new"
     _replace(folder, new)  # left by a killed run
-    verdict = _report(make(new), new, inputs, began_s)
+    verdict = _report(make(new), new, inputs, started_s)
     _replace(folder, new)
     return verdict
 
@@ -160,7 +160,7 @@ def follow(sources: Sources, folder: Folder, following: Following, interval_s: f
     PipelineError."""
     printed: SafetyVerdict | None = None
     while True:
-        began_s = time.monotonic()
+        started_s = time.monotonic()
         growth = sources.find_growth(following.offsets())
         has_grown = bool(growth.parts or growth.spans)
         if has_grown:
@@ -168,15 +168,15 @@ def follow(sources: Sources, folder: Folder, following: Following, interval_s: f
         else:
             summary = following.summary()
         if has_grown or (printed is None and summary.groups):
-            verdict = _report(summary, folder, sources.names, began_s)
+            verdict = _report(summary, folder, sources.names, started_s)
             if verdict != printed:
                 printed = verdict
                 _print(verdict, folder)
-        time.sleep(max(0.0, began_s + interval_s - time.monotonic()))
+        time.sleep(max(0.0, started_s + interval_s - time.monotonic()))
 
 
 def _report(
-    summary: Summary, folder: Folder, inputs: tuple[str, ...], began_s: float
+    summary: Summary, folder: Folder, inputs: tuple[str, ...], started_s: float
 ) -> SafetyVerdict:
     """Write what is made from the tables: the row of the run, the numbers and the page."""
     verdict = judge(summary)
@@ -195,7 +195,7 @@ def _report(
         from_ms=summary.from_ms,
         to_ms=summary.to_ms,
         made_ms=int(time.time() * 1_000),
-        took_s=time.monotonic() - began_s,
+        took_s=time.monotonic() - started_s,
     )
     write_run(folder, run)
     write_report(Report(verdict=verdict, summary=summary, run=run, groups=groups), folder)

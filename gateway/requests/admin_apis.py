@@ -25,7 +25,7 @@ from gateway.hosting.answers import GroupApi, RefusalReason, code_for
 from gateway.hosting.group_routing import RoutingDecision
 from gateway.hosting.identity import log_of
 from gateway.hosting.states import Mode
-from gateway.requests.answer_room import AnswerRoom
+from gateway.requests.answer_budget import AnswerBudget
 from gateway.requests.authorization import refused_names
 from gateway.requests.coordinators import Coordinators
 from gateway.requests.forwarding import forward, highest_version
@@ -158,10 +158,10 @@ class AdminApis:
         DEV D44: the members of a consumer group are listed too, so that older dashboards keep
         working.
         """
-        room = AnswerRoom(request.hold)
+        budget = AnswerBudget(request.hold)
         groups: list[DescribedGroup] = []
         for wanted in batches(tuple(dict.fromkeys(message.groups))):
-            groups += await self._described_groups(request, message, wanted, room)
+            groups += await self._described_groups(request, message, wanted, budget)
         return DescribeGroupsResponse(groups=tuple(groups))
 
     async def _described_groups(
@@ -169,11 +169,11 @@ class AdminApis:
         request: GroupRequest,
         message: DescribeGroupsRequest,
         wanted: Sequence[str],
-        room: AnswerRoom,
+        budget: AnswerBudget,
     ) -> list[DescribedGroup]:
         version = request.header.api_version
         shown = await self._show(
-            wanted, lambda view, _: self._describe_classic(view, version), room
+            wanted, lambda view, _: self._describe_classic(view, version), budget
         )
         await shown.withhold(request)
         others = shown.not_live(wanted)
@@ -217,10 +217,10 @@ class AdminApis:
         self, request: GroupRequest, message: ConsumerGroupDescribeRequest
     ) -> ConsumerGroupDescribeResponse:
         """Describe consumer groups."""
-        room = AnswerRoom(request.hold)
+        budget = AnswerBudget(request.hold)
         groups: list[described.DescribedGroup] = []
         for wanted in batches(tuple(dict.fromkeys(message.group_ids))):
-            groups += await self._described_consumer_groups(request, message, wanted, room)
+            groups += await self._described_consumer_groups(request, message, wanted, budget)
         return ConsumerGroupDescribeResponse(groups=tuple(groups))
 
     async def _described_consumer_groups(
@@ -228,9 +228,9 @@ class AdminApis:
         request: GroupRequest,
         message: ConsumerGroupDescribeRequest,
         wanted: Sequence[str],
-        room: AnswerRoom,
+        budget: AnswerBudget,
     ) -> list[described.DescribedGroup]:
-        shown = await self._show(wanted, describe_consumer, room)
+        shown = await self._show(wanted, describe_consumer, budget)
         await shown.withhold(request)
         topics = {name for group in shown.known.values() for name in topics_of(group)}
         if hidden := await refused_names(request, Resource.TOPIC, topics):
@@ -455,13 +455,16 @@ class AdminApis:
         }
 
     async def _show(
-        self, group_ids: Iterable[str], show: Callable[[GroupView, Topics], _G], room: AnswerRoom
+        self,
+        group_ids: Iterable[str],
+        show: Callable[[GroupView, Topics], _G],
+        budget: AnswerBudget,
     ) -> _Shown[_G]:
         shown = _Shown[_G]()
         for group_id in group_ids:
             await trio.lowlevel.checkpoint()  # the request may name thousands of groups
-            if room.refusal is not None:
-                shown.refused[group_id] = room.refusal
+            if budget.refusal is not None:
+                shown.refused[group_id] = budget.refusal
                 continue
             try:
                 viewed = await self._groups.views.view(group_id)
@@ -471,9 +474,9 @@ class AdminApis:
             if viewed is None:
                 continue
             group = show(*viewed)
-            room.take(group)
-            if room.refusal is not None:
-                shown.refused[group_id] = room.refusal
+            budget.take(group)
+            if budget.refusal is not None:
+                shown.refused[group_id] = budget.refusal
                 continue
             shown.known[group_id] = group
             if viewed[0].members:
@@ -557,7 +560,7 @@ async def add_operations(request: GroupRequest, groups: dict[str, _G]) -> None:
     if not wanted or version < FIRST_DESCRIBE_VERSION_WITH_OPERATIONS:
         return
     question = DescribeGroupsRequest(groups=wanted, include_authorized_operations=True)
-    # From v6 on, the error for an unknown group leaves no room for operations.
+    # From v6 on, the error for an unknown group has no operations.
     version = min(version, FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND - 1)
     try:
         answer: DescribeGroupsResponse = await request.upstream.ask(question, version)

@@ -37,7 +37,7 @@ from gateway.hosting.states import Mode
 from gateway.quotas.quota_key import QuotaKey
 from gateway.quotas.shares import SharedTotal, ShareRule
 from gateway.requests.admin_apis import UNREAD
-from gateway.requests.answer_room import AnswerRoom
+from gateway.requests.answer_budget import AnswerBudget
 from gateway.requests.authorization import refused_names
 from gateway.requests.forwarding import forward, highest_version
 from gateway.requests.group_batches import CONFIGS, Configs
@@ -142,21 +142,23 @@ class ConfigApis:
     async def _describe(
         self, request: GroupRequest, message: DescribeConfigsRequest
     ) -> DescribeConfigsResponse:
-        room = AnswerRoom(request.hold)
+        budget = AnswerBudget(request.hold)
         results: list[DescribeConfigsResult] = []
         each_once = {_key(resource): resource for resource in message.resources}.values()
         for batch in batches(tuple(each_once)):
-            results += await self._describe_batch(request, replace(message, resources=batch), room)
+            results += await self._describe_batch(
+                request, replace(message, resources=batch), budget
+            )
         return DescribeConfigsResponse(results=tuple(results))
 
     async def _describe_batch(
-        self, request: GroupRequest, message: DescribeConfigsRequest, room: AnswerRoom
+        self, request: GroupRequest, message: DescribeConfigsRequest, budget: AnswerBudget
     ) -> tuple[DescribeConfigsResult, ...]:
         entries = cache(partial(_entry, message=message))  # most groups have the same configs
 
         async def describe(resource: DescribeConfigsResource) -> DescribeConfigsResult:
-            if room.refusal is not None:
-                raise GroupError(*room.refusal)
+            if budget.refusal is not None:
+                raise GroupError(*budget.refusal)
             views = await self._groups.views.configs(resource.resource_name)
             wanted = resource.configuration_keys or KEYS
             result = DescribeConfigsResult(
@@ -165,9 +167,9 @@ class ConfigApis:
                 resource_name=resource.resource_name,
                 configs=tuple(entries(view) for view in views if view.name in wanted),
             )
-            room.take(result)
-            if room.refusal is not None:
-                raise GroupError(*room.refusal)
+            budget.take(result)
+            if budget.refusal is not None:
+                raise GroupError(*budget.refusal)
             return result
 
         empty_name_reason = "Group name must not be empty"

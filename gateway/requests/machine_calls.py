@@ -23,7 +23,7 @@ from gateway.fleet.member import coordinator_id
 from gateway.fleet.seated_member import FLEET_CLIENT_ID, SeatedMember
 from gateway.hosting.answers import GroupApi, RefusalReason, code_for
 from gateway.requests.admin_apis import add_operations
-from gateway.requests.answer_room import AnswerRoom
+from gateway.requests.answer_budget import AnswerBudget
 from gateway.requests.authorization import refused_names
 from gateway.requests.config_apis import listable, refuse_configs
 from gateway.requests.group_batches import BATCHES, CONFIGS, Batch, Configs
@@ -124,11 +124,11 @@ class MachineCalls:
             if not isinstance(part, DeleteGroupsRequest):
                 part = replace(part, include_authorized_operations=False)
             answer = await self._ask_elsewhere(slot, request, part)
-            room = AnswerRoom(request.hold)
+            budget = AnswerBudget(request.hold)
             for group in getattr(answer, answered):
-                room.take(group)
-                is_ours = group.error_code not in _NOT_FOR_CLIENTS and room.refusal is None
-                code = _AWAY if room.refusal is None else room.refusal[0]
+                budget.take(group)
+                is_ours = group.error_code not in _NOT_FOR_CLIENTS and budget.refusal is None
+                code = _AWAY if budget.refusal is None else budget.refusal[0]
                 refusal = make_refusal(group_id=group.group_id, error_code=code)
                 groups[group.group_id] = group if is_ours else refusal
         if groups.keys() != set(names):
@@ -154,11 +154,11 @@ class MachineCalls:
         if allowed:
             part: Any = replace(cast(Any, message), resources=allowed)
             answer = await self._ask_elsewhere(slot, request, part)
-            room = AnswerRoom(request.hold)
+            budget = AnswerBudget(request.hold)
             for result in getattr(answer, answered):
-                room.take(result)
-                is_ours = result.error_code not in _NOT_FOR_CLIENTS and room.refusal is None
-                refusal = (_AWAY, AWAY) if room.refusal is None else room.refusal
+                budget.take(result)
+                is_ours = result.error_code not in _NOT_FOR_CLIENTS and budget.refusal is None
+                refusal = (_AWAY, AWAY) if budget.refusal is None else budget.refusal
                 results.append(result if is_ours else refuse_configs(message, result, *refusal))
         response: Any = APIS[ApiKey(request.header.api_key)].response()
         return cast(Struct, replace(response, **{answered: tuple(results)}))

@@ -83,20 +83,20 @@ async def measure(cluster: KafkaCluster, groups: int) -> None:
     peak = 0
     async with whole_gateway(cluster.addresses, max_groups=groups) as gateway:
         idle = connections_to(ports)
-        began_s = trio.current_time()
+        started_s = trio.current_time()
         limit = trio.CapacityLimiter(JOINING_AT_ONCE)
         async with trio.open_nursery() as nursery:
             for number in range(groups):
                 nursery.start_soon(join, gateway.address, f"bench-{number}", limit)
-        took_s = trio.current_time() - began_s
+        took_s = trio.current_time() - started_s
         print(f"{groups} groups anchored in {took_s:.1f} s, {groups / took_s:.0f} per second")
         await trio.sleep(2)
         with counted_requests(requests):
-            began_s, cpu_s = trio.current_time(), time.process_time()
-            while trio.current_time() - began_s < WINDOW_S:
+            started_s, cpu_s = trio.current_time(), time.process_time()
+            while trio.current_time() - started_s < WINDOW_S:
                 peak = max(peak, connections_to(ports))
                 await trio.sleep(1)
-            length_s, cpu_s = trio.current_time() - began_s, time.process_time() - cpu_s
+            length_s, cpu_s = trio.current_time() - started_s, time.process_time() - cpu_s
     print(f"connections to {len(ports)} brokers: {idle} without groups, {peak} with them")
     for name, count in requests.most_common():
         print(

@@ -270,9 +270,9 @@ def main() -> None:
             if options.only in fault:
                 processes = PROCESSES_OF_HANDOVERS
                 with gateway(kafka.bootstrap_servers, processes, options.state) as server:
-                    began_s = time.monotonic()
+                    started_s = time.monotonic()
                     trio.run(measure_handovers, server, fault, faults)
-                    print(f"in {time.monotonic() - began_s:.0f} s", flush=True)
+                    print(f"in {time.monotonic() - started_s:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -253,7 +253,7 @@ async def measure(
                 await settle(members, port, tls)
             for member in members:
                 member.losses = 0
-            began_s = time.monotonic()
+            started_s = time.monotonic()
             with started_gateway(folder, upstream, port, flags) as gateway:
                 await until_open(port)
                 open_s, start_cpu_s = time.monotonic(), gateway.cpu_ns / 1e9
@@ -264,7 +264,7 @@ async def measure(
     waited = sorted(member.answered_s - open_s for member in members)
     sys.stdout.write(
         f"{count} members in {-(-count // GROUP_SIZE)} groups\n"
-        f"listens after {open_s - began_s:.2f} s, CPU {start_cpu_s:.2f} s\n"
+        f"listens after {open_s - started_s:.2f} s, CPU {start_cpu_s:.2f} s\n"
         f"answered after it: half {statistics.median(waited):.2f} s,"
         f" 99 % {waited[int(len(waited) * 0.99)]:.2f} s, all {waited[-1]:.2f} s;"
         f" {sum(member.losses for member in members)} members lost\n"

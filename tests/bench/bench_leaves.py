@@ -77,23 +77,23 @@ async def measure_leaves(
                 return RollStep(
                     member=name,
                     protocol=protocol,
-                    began_s=began_s,
+                    started_s=started_s,
                     settled_s=await group.wait_until_settled(),
                     floor_s=0,
                 )
 
             steps: list[RollStep] = []
             for name in names:
-                began_s = time.monotonic()
+                started_s = time.monotonic()
                 await group.leave(name)
                 await trio.sleep(roll.gap_s)
                 await group.join(name, protocol)
                 steps.append(await step(name))
             costs["rolling restart"] = costs_of(group.ledger, SIZE.partitions, steps)
-            began_s = time.monotonic()
+            started_s = time.monotonic()
             await group.leave(names[-1])
             costs["scale-in"] = costs_of(group.ledger, SIZE.partitions, [await step(names[-1])])
-            began_s = time.monotonic()
+            started_s = time.monotonic()
             await group.hang(names[-2])
             costs["poll timeout"] = costs_of(group.ledger, SIZE.partitions, [await step(names[-2])])
             await group.end()

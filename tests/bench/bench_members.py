@@ -150,7 +150,7 @@ def connect(group_id: str, port: int, size: int) -> list[Member]:
 def settle(members: Sequence[Member], server: Server, leaver: Member | None = None) -> Cost:
     """Send heartbeats until every partition has its owner, and return what that cost the server.
     `leaver` leaves first."""
-    before_cpu_ns, began_s = server.cpu_ns, time.monotonic()
+    before_cpu_ns, started_s = server.cpu_ns, time.monotonic()
     epochs = Counter(member.epoch for member in members)
     unacknowledged = sum(member.must_acknowledge for member in members)
     owned = sum(member.count for member in members)
@@ -160,7 +160,7 @@ def settle(members: Sequence[Member], server: Server, leaver: Member | None = No
     too_many = sum(member.count > largest_share for member in members)
     calls = 0
     order = itertools.count()
-    due = [(began_s, next(order), member) for member in members]
+    due = [(started_s, next(order), member) for member in members]
     with selectors.EpollSelector() as selector:
         for member in members:
             selector.register(member.connection, selectors.EVENT_READ, member)
@@ -170,7 +170,7 @@ def settle(members: Sequence[Member], server: Server, leaver: Member | None = No
             leaver.wait()
         while len(epochs) > 1 or unacknowledged or owned < PARTITIONS or too_many:
             now_s = time.monotonic()
-            assert now_s - began_s < LIMIT_S, "the group does not settle"
+            assert now_s - started_s < LIMIT_S, "the group does not settle"
             while due and due[0][0] <= now_s:
                 calls += 1
                 heapq.heappop(due)[2].send()
@@ -193,7 +193,7 @@ def settle(members: Sequence[Member], server: Server, leaver: Member | None = No
                 wait_s = 0.0 if member.must_acknowledge else INTERVAL_S
                 heapq.heappush(due, (time.monotonic() + wait_s, next(order), member))
     cpu_us = (server.cpu_ns - before_cpu_ns) / 1e3
-    wall_s = time.monotonic() - began_s
+    wall_s = time.monotonic() - started_s
     for member in members:
         if member.is_waiting:
             member.wait()

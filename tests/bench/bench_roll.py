@@ -321,7 +321,7 @@ async def run_roll(
                         continue
                     is_upset = size.is_upset and len(steps) == size.members // 2
                     floor_s = group.owned_by(name) * roll.gap_s
-                    began_s = time.monotonic()
+                    started_s = time.monotonic()
                     await group.leave(name)
                     if is_upset:
                         await group.leave(names.pop())
@@ -335,7 +335,7 @@ async def run_roll(
                         RollStep(
                             member=name,
                             protocol=protocol,
-                            began_s=began_s,
+                            started_s=started_s,
                             settled_s=settled_s,
                             floor_s=floor_s,
                         )

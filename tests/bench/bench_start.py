@@ -124,7 +124,7 @@ async def measure(folder: Path, broker: OffsetBroker) -> None:
         *(f"--listen={HOST}:{port}", f"--state-dir={folder}", "--log-format=json"),
         *(f"--max-groups={2 * GROUPS}", "--groups-host=*"),
     ]
-    began_s = time.monotonic()
+    started_s = time.monotonic()
     with lines.open("wb") as output:
         process = subprocess.Popen(  # noqa: ASYNC220  # nothing else runs
             command,
@@ -144,7 +144,7 @@ async def measure(folder: Path, broker: OffsetBroker) -> None:
                     await wait_for_answer(port)
                 while word is not None and word not in lines.read_bytes():
                     await trio.sleep(RETRY_S)
-                wall_s, cpu_s = time.monotonic() - began_s, gateway.cpu_ns / 1e9
+                wall_s, cpu_s = time.monotonic() - started_s, gateway.cpu_ns / 1e9
                 sys.stdout.write(f"{what}: {wall_s:.2f} s, CPU {cpu_s:.2f} s\n")
                 sys.stdout.flush()
     finally:

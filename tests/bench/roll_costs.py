@@ -35,7 +35,7 @@ class RollStep:
     member: str
     protocol: str
     """The protocol of the new process."""
-    began_s: float
+    started_s: float
     settled_s: float
     """The last callback before the group stayed as it was."""
     floor_s: float
@@ -69,7 +69,8 @@ member gave it up and got it back; it went to another member."""
 def costs_of(ledger: Ledger, partitions: int, steps: Sequence[RollStep]) -> dict[str, float]:
     """The figures of a roll, by the names of `FIGURES`."""
     effects = [
-        ledger.disturbance(step.member, step.began_s, step.settled_s + INSTANT_S) for step in steps
+        ledger.disturbance(step.member, step.started_s, step.settled_s + INSTANT_S)
+        for step in steps
     ]
     idle = sum(effect.unowned_partition_s for effect in effects)
     per_partition = [0.0] * partitions
@@ -81,7 +82,7 @@ def costs_of(ledger: Ledger, partitions: int, steps: Sequence[RollStep]) -> dict
         "disturbed": sum(effect.members_disturbed for effect in effects) / len(steps),
         "moved": sum(effect.partitions_moved for effect in effects),
         "twice": ledger.delivered_again(),
-        "settle_s": median(step.settled_s - step.began_s for step in steps),
+        "settle_s": median(step.settled_s - step.started_s for step in steps),
         "worst_s": max(per_partition),
     }
 
@@ -93,7 +94,7 @@ def idle_times(ledger: Ledger, partitions: int, steps: Sequence[RollStep]) -> It
         for before, after in pairwise(sorted(owned, key=lambda ownership: ownership.since_s)):
             if before.until_s is None or not before.until_s < after.since_s:
                 continue
-            step = next((s for s in reversed(steps) if s.began_s <= before.until_s), None)
+            step = next((s for s in reversed(steps) if s.started_s <= before.until_s), None)
             if step is None:
                 continue
             owner, next_owner = before.process.member, after.process.member
@@ -159,7 +160,7 @@ def plot_of(title: str, ledger: Ledger, partitions: int, steps: Sequence[RollSte
     for gap in idle_times(ledger, partitions, steps):
         bar = (gap.since_s, gap.until_s, gap.owner, gap.next_owner)
         idle[gap.step].setdefault(bar, []).append(gap)
-    ends_s = [until - step.began_s for step, bars in idle.items() for _, until, *_ in bars]
+    ends_s = [until - step.started_s for step, bars in idle.items() for _, until, *_ in bars]
     scale = WIDTH / max(ends_s, default=1.0)
     parts = [
         f'<text x="4" y="14" font-size="13">{escape(title)}, in seconds since the request to'
@@ -172,7 +173,7 @@ def plot_of(title: str, ledger: Ledger, partitions: int, steps: Sequence[RollSte
     y = 40
     for number, (step, bars) in enumerate(idle.items()):
         y += LINE
-        settled_s = step.settled_s - step.began_s
+        settled_s = step.settled_s - step.started_s
         parts.append(
             f'<text x="4" y="{y}" font-weight="bold">{number + 1}. {escape(step.member)}'
             f" {step.protocol}</text>"
@@ -182,10 +183,10 @@ def plot_of(title: str, ledger: Ledger, partitions: int, steps: Sequence[RollSte
             y += LINE
             whose = owner if owner == next_owner else f"{owner}, then {next_owner}"
             numbers = ", ".join(str(gap.partition) for gap in alike)
-            words = f"{since_s - step.began_s:.2f} to {until_s - step.began_s:.2f} s"
+            words = f"{since_s - step.started_s:.2f} to {until_s - step.started_s:.2f} s"
             parts.append(
                 f'<text x="16" y="{y}">{len(alike)} of {escape(whose)}</text>'
-                f'<rect x="{LEFT + (since_s - step.began_s) * scale:.1f}" y="{y - LINE + 3}"'
+                f'<rect x="{LEFT + (since_s - step.started_s) * scale:.1f}" y="{y - LINE + 3}"'
                 f' width="{max((until_s - since_s) * scale, 0.5):.1f}" height="{LINE - 2}"'
                 f' fill="{REASONS[alike[0].reason]}"><title>{words}, {alike[0].reason}:'
                 f" {numbers}</title></rect>"

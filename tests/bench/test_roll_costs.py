@@ -20,7 +20,7 @@ from tests.bench.roll_costs import (
 )
 
 PARTITIONS = 4
-STEP = RollStep(member="a", protocol="consumer", began_s=9.5, settled_s=12.0, floor_s=2.0)
+STEP = RollStep(member="a", protocol="consumer", started_s=9.5, settled_s=12.0, floor_s=2.0)
 
 
 def ledger() -> Ledger:
@@ -58,7 +58,7 @@ def test_each_idle_time_has_its_reason() -> None:
 
 
 def test_idle_times_before_the_roll_do_not_count() -> None:
-    later = RollStep(member="a", protocol="classic", began_s=20.0, settled_s=21.0, floor_s=0.0)
+    later = RollStep(member="a", protocol="classic", started_s=20.0, settled_s=21.0, floor_s=0.0)
     assert list(idle_times(ledger(), PARTITIONS, [later])) == []
 
 
@@ -87,7 +87,7 @@ def test_rows_that_were_not_measured_again_stay() -> None:
 
 
 def test_the_plot_shows_whose_partitions_were_idle_in_each_step() -> None:
-    later = replace(STEP, member="<b>", began_s=20.0, settled_s=21.0)
+    later = replace(STEP, member="<b>", started_s=20.0, settled_s=21.0)
     drawn = plot_of("eager <1 s>", ledger(), PARTITIONS, [STEP, later])
     words = re.findall(r">([^<>\n]+)</t", drawn)
     assert words == [

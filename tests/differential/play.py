@@ -30,9 +30,9 @@ def main() -> int:
         if any(fnmatchcase(script.name, pattern) for pattern in given.names)
     ]
     with running_stage(given.release, (script.profile for script in chosen)) as stage:
-        began_s = time.monotonic()
+        started_s = time.monotonic()
         outcomes = trio.run(stage.play, chosen)
-        took_s = time.monotonic() - began_s
+        took_s = time.monotonic() - started_s
     for name, outcome in outcomes.items():
         if outcome.failure or given.transcript:
             print(f"\n===== {name}\n{outcome.failure or outcome.transcript}")

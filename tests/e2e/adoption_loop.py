@@ -24,11 +24,11 @@ from tests.support.kafka_broker import KafkaCluster, running_kafka
 def rounds(kafka: KafkaCluster, options: argparse.Namespace) -> Iterator[Round]:
     """Play the rounds."""
     for seed in range(options.seed, options.seed + options.rounds):
-        began_s = time.monotonic()
+        started_s = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             played = Round(kafka, Path(folder), seed, options.fault, options.second)
             trio.run(partial(played.play, options.groups))
-        took_s = time.monotonic() - began_s
+        took_s = time.monotonic() - started_s
         print(f"seed {seed}: {took_s:.0f} s, {dict(played.ends)}, {played.held_ms} ms", flush=True)
         yield played
 

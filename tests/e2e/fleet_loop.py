@@ -240,17 +240,17 @@ class FleetRounds:
             what = self._rng.choice(("kill", "drain", *SILENCES))
         number = self._rng.choice(here if what != "join" else sorted(self._away))
         owned = {stage.group for stage in self.stages if await self._owns(number, stage.group)}
-        began_s = time.monotonic()
+        started_s = time.monotonic()
         with trio.move_on_after(ROUND_LIMIT_S) as limit:
             await self._do(what, number, owned)
             await self._until_committed(time.monotonic())
             await trio.sleep(QUIET_S)
-        self._record_round(what, owned, began_s, time.monotonic())
+        self._record_round(what, owned, started_s, time.monotonic())
         if limit.cancelled_caught:
             late = [
                 f"{stage.client}: {stage.troubles[-3:]}"
                 for stage in self.stages
-                if stage.acked.acked_s[-1] < began_s
+                if stage.acked.acked_s[-1] < started_s
             ]
             self.results.problems.append(
                 f"{what} of {self._machines[number].host}, no commits: {late}"
@@ -289,13 +289,13 @@ class FleetRounds:
 
     async def _stay_silent(self, what: str, number: int, owned: Set[str]) -> None:
         """Wait while a gateway is silent, and look when another one serves its groups."""
-        began_s = time.monotonic()
+        started_s = time.monotonic()
         others = sorted(set(range(len(self._machines))) - self._away - {number})
 
         async def await_owner(group: str) -> None:
             while not any([await self._owns(other, group) for other in others]):
                 await trio.sleep(LOOK_INTERVAL_S)
-            self.results.served_s[what].append(time.monotonic() - began_s)
+            self.results.served_s[what].append(time.monotonic() - started_s)
 
         ends_s = trio.current_time() + self._rng.uniform(*SILENCE_S)
         with trio.move_on_at(ends_s):
@@ -327,23 +327,23 @@ class FleetRounds:
         while not all(stage.acked.acked_s[-1:] > [since_s] for stage in self.stages):
             await trio.sleep(LOOK_INTERVAL_S)
 
-    def _record_round(self, what: str, owned: Set[str], began_s: float, ended_s: float) -> None:
+    def _record_round(self, what: str, owned: Set[str], started_s: float, ended_s: float) -> None:
         self.results.rounds[what] += 1
         longest: list[tuple[float, str]] = []
         for stage in self.stages:
-            times_s = sorted(at_s for at_s in stage.acked.acked_s if began_s <= at_s <= ended_s)
-            gaps_s = [later - at_s for at_s, later in pairwise([began_s, *times_s, ended_s])]
+            times_s = sorted(at_s for at_s in stage.acked.acked_s if started_s <= at_s <= ended_s)
+            gaps_s = [later - at_s for at_s, later in pairwise([started_s, *times_s, ended_s])]
             whose = "its groups" if stage.group in owned else "other groups"
             self.results.gaps_s[f"{what}, {whose}"].append(max(gaps_s))
             longest.append((max(gaps_s), f"{stage.client}, {whose}, {stage.group}"))
-            moved = stage.ledger.disturbance(None, began_s, ended_s)
+            moved = stage.ledger.disturbance(None, started_s, ended_s)
             if moved.partitions_moved or moved.members_disturbed:
                 is_habit = stage.client.library in REBALANCE_BY_THEMSELVES
                 counts = self.results.by_themselves if is_habit else self.results.disturbed
                 counts[f"{what}, {stage.client}"] += 1
         worst = "; ".join(f"{gap_s:.1f} s {about}" for gap_s, about in sorted(longest)[:-4:-1])
         print(
-            f"{datetime.now(UTC):%H:%M:%S} {what} for {ended_s - began_s:.0f} s: {worst}",
+            f"{datetime.now(UTC):%H:%M:%S} {what} for {ended_s - started_s:.0f} s: {worst}",
             flush=True,
         )
 

@@ -51,12 +51,12 @@ def main() -> None:
     seed = options.seed
     with running_kafka(options.release) as kafka:
         while len(results.moves) < options.rounds and time.monotonic() < ends_at_s:
-            began_s = time.monotonic()
+            started_s = time.monotonic()
             stuck_before, broken_before = len(results.stuck), len(results.broken)
             with tempfile.TemporaryDirectory() as folder:
                 session = LibraryMoves(kafka, Path(folder), seed, options.groups, results)
                 trio.run(partial(session.play, options.moves))
-            print(f"seed {seed}: {time.monotonic() - began_s:.0f} s", flush=True)
+            print(f"seed {seed}: {time.monotonic() - started_s:.0f} s", flush=True)
             for problem in [*results.stuck[stuck_before:], *results.broken[broken_before:]]:
                 print(problem, flush=True)
             print_results(results)

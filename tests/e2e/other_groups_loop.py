@@ -70,11 +70,11 @@ class Load:
     async def write(self, bootstrap: str) -> None:
         """Write the records, at this rate per second."""
         producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-        began_s = trio.current_time()
+        started_s = trio.current_time()
         for number in range(self.count):
             producer.produce(self.topic, b"%d" % number, partition=number % PARTITIONS)
             producer.poll(0)
-            await trio.sleep_until(began_s + number / self.rate)
+            await trio.sleep_until(started_s + number / self.rate)
         left = await trio.to_thread.run_sync(producer.flush, FLUSH_LIMIT_S)
         assert left == 0, f"{left} records were not written"
         self.ended_s = time.monotonic()

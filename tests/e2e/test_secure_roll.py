@@ -134,10 +134,10 @@ async def test_clients_roll_while_their_tokens_expire(
     notice."""
     with token_server() as server:
         server.user, server.lifetime_s = USER, TOKEN_S
-        began_s = trio.current_time()
+        started_s = trio.current_time()
         settings = settings_with_tokens(secure_kafka, server.url)
         await roll(secure_kafka, tmp_path, WITH_TOKENS, settings)
-        assert len(server.asked) > (trio.current_time() - began_s) / TOKEN_S / 2
+        assert len(server.asked) > (trio.current_time() - started_s) / TOKEN_S / 2
 
 
 async def roll(

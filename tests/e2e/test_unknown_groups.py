@@ -39,9 +39,9 @@ class Observed:
     @asynccontextmanager
     async def time_request(self) -> AsyncIterator[None]:
         """Note how long a request takes."""
-        began_s = trio.current_time()
+        started_s = trio.current_time()
         yield
-        self.longest_s = max(self.longest_s, trio.current_time() - began_s)
+        self.longest_s = max(self.longest_s, trio.current_time() - started_s)
 
 
 async def be_classic(client: GroupClient, observed: Observed, in_group: trio.Event) -> None:

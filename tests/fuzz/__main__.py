@@ -40,11 +40,11 @@ def main() -> int:
         authenticates=given.sasl,
         together=given.together,
     )
-    began_s = time.monotonic()
-    outcome = trio.run(play, campaign, partial(_tell, campaign, began_s))
+    started_s = time.monotonic()
+    outcome = trio.run(play, campaign, partial(_tell, campaign, started_s))
     print(
         f"{campaign.listens}: {outcome.frames} frames on {outcome.connections} connections"
-        f" in {time.monotonic() - began_s:.0f} s,"
+        f" in {time.monotonic() - started_s:.0f} s,"
         f" {outcome.cpu_s:.0f} s of processor time in the gateway,"
         f" {time.process_time():.0f} s here,"
         f" memory {' -> '.join(map(str, outcome.memory[:1] + outcome.memory[-1:]))},"
@@ -72,9 +72,9 @@ async def _play_both(given: argparse.Namespace, seed: int) -> int:
     return 1 if any(codes) else 0
 
 
-def _tell(campaign: Campaign, began_s: float, so_far: Outcome) -> None:
+def _tell(campaign: Campaign, started_s: float, so_far: Outcome) -> None:
     print(
-        f"{campaign.listens}: {so_far.frames} frames in {time.monotonic() - began_s:.0f} s,"
+        f"{campaign.listens}: {so_far.frames} frames in {time.monotonic() - started_s:.0f} s,"
         f" memory {so_far.memory[-1]}",
         flush=True,
     )

@@ -114,7 +114,7 @@ OF_ONE_THING: Mapping[str, str] = {
     "gateway.plug_ins.worker": "ORPHAN_LIMIT_S MEMORY_BYTES_MAX",
     "gateway.repeated_lines": "CONDITIONS_PER_KIND_MAX EVENT_LINES_MAX INFO_LINES_MAX"
     " VALUE_CHARS_MAX",
-    "gateway.requests.answer_room": "ANSWER_BYTES_MAX",
+    "gateway.requests.answer_budget": "ANSWER_BYTES_MAX",
     "gateway.requests.authorization": "TOPICS_TOGETHER_MAX",
     "gateway.requests.commits": "ANSWER_REMEMBERED_BYTES_MAX",
     "gateway.groups.groups_elsewhere": "CONNECTIONS_MAX",

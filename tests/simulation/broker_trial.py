@@ -29,9 +29,9 @@ def main() -> int:
             and any(fnmatchcase(case.name, pattern) for pattern in given.names)
         ]
         with running_trial_stage(profile) as stage:
-            began_s = time.monotonic()
+            started_s = time.monotonic()
             failures = trio.run(stage.play, cases)
-            took_s = time.monotonic() - began_s
+            took_s = time.monotonic() - started_s
         for name, failure in failures.items():
             print(f"\n===== {profile.release}: {name}\n{failure}")
         print(f"\n{profile.release}: {len(cases)} cases, {took_s:.1f} s; {len(failures)} differ")

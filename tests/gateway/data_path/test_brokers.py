@@ -59,9 +59,9 @@ async def test_versions_are_learned_before_the_first_client(
     brokers = Brokers(lambda: addresses, nursery)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(BrokerConnection, "open", open_connection)
-        began_s = trio.current_time()
+        started_s = trio.current_time()
         await brokers.learn_offers()
-        assert trio.current_time() - began_s == module.LEARNING_S
+        assert trio.current_time() - started_s == module.LEARNING_S
         assert brokers.find_offer(1) == (1, offer_of(connection.api_versions))
         assert closed == [connection]
         assert brokers.find_offer(2) is None

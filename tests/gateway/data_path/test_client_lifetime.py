@@ -80,7 +80,7 @@ async def end_of_work(*, goes_s: float, lingers: bool, stops: bool = False) -> f
         await trio.sleep(goes_s)
         lifetime.end()
 
-    began_s = trio.current_time()
+    started_s = trio.current_time()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(end)
         await trio.sleep(1)
@@ -89,7 +89,7 @@ async def end_of_work(*, goes_s: float, lingers: bool, stops: bool = False) -> f
                 lifetime.stop_lingering()
             await trio.Event().wait()
     assert scope.cancelled_caught
-    return trio.current_time() - began_s
+    return trio.current_time() - started_s
 
 
 @pytest.mark.parametrize(("goes_s", "ends_s"), [(0, 1), (3, 3)])

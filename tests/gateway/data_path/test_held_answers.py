@@ -117,10 +117,10 @@ async def test_waiting_is_bounded_in_time(autojump_clock: MockClock, nursery: tr
     answers = HeldAnswers(100)
     waiters = Waiters(answers, nursery)
     await waiters.ask("first", ANNA, 50)
-    began_s = trio.current_time()
+    started_s = trio.current_time()
     with pytest.raises(TooMuchHeld, match="take 50 bytes already"):
         await answers.take(BERT, 60)
-    assert trio.current_time() - began_s == WAIT_S
+    assert trio.current_time() - started_s == WAIT_S
     await waiters.ask("short", BERT, 30)
     assert set(waiters.rooms) == {"first", "short"}
 

@@ -16,7 +16,7 @@ from gateway.cluster.errors import UpstreamError
 from gateway.groups.group_drivers import GroupRefused
 from gateway.hosting.answers import RefusalReason
 from gateway.quotas.shares import ShareRule
-from gateway.requests import answer_room
+from gateway.requests import answer_budget
 from gateway.requests.admin_apis import AdminApis
 from gateway.requests.coordinators import Coordinators
 from gateway.state_log.log import StateLogError
@@ -430,7 +430,7 @@ async def test_groups_beyond_the_limit_of_an_answer_are_not_described(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit is checked before the answer is built, and later groups are not loaded."""
-    monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", 1_000)
+    monkeypatch.setattr(answer_budget, "ANSWER_BYTES_MAX", 1_000)
     names = tuple(f"g{number}" for number in range(20))
     async with hosted_groups(max_groups=len(names)) as groups:
         for name in names:

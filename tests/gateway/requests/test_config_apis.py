@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.errors import UpstreamError
 from gateway.quotas.shares import ShareRule
-from gateway.requests import answer_room
+from gateway.requests import answer_budget
 from gateway.requests.config_apis import ConfigApis, ConfigMessage
 from kafka_codecs import decode
 from kafka_codecs.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -259,7 +259,7 @@ async def test_descriptions_beyond_the_limit_are_refused(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Resources within the limit are answered, and the configs of others are not even looked up."""
-    monkeypatch.setattr(answer_room, "ANSWER_BYTES_MAX", 1_000)
+    monkeypatch.setattr(answer_budget, "ANSWER_BYTES_MAX", 1_000)
     async with hosted_groups() as groups:
         looked_up: list[str] = []
         look_up = groups.table.views.configs

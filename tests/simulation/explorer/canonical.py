@@ -68,7 +68,7 @@ _DERIVED = {
 }
 _FOR_PEOPLE = {
     *("reason", "_told", "_last_statements", "_reported", "outbox", "client_host"),
-    *("reason", "reasons", "held_ms", "_began_ms", "_unowned_until_ms"),
+    *("reason", "reasons", "held_ms", "_started_ms", "_unowned_until_ms"),
 }
 _FUNCTIONS = (type, FunctionType, BuiltinFunctionType, MethodType, partial)
 _CONSTANT = (GroupConfig, Shape, Topics, BrokerProfile)

@@ -64,7 +64,7 @@ def run(shape: Shape, bounds: Bounds) -> tuple[bool, str]:
     """Search a world. Returns whether nothing broke, and the report. A long search prints its
     progress to stderr."""
     gc.set_threshold(OBJECTS_PER_COLLECTION)  # the states are kept, so collecting finds little
-    began_s = told_s = time.monotonic()
+    started_s = told_s = time.monotonic()
 
     def progress(depth: int, states: int, transitions: int) -> None:
         nonlocal told_s
@@ -73,7 +73,7 @@ def run(shape: Shape, bounds: Bounds) -> tuple[bool, str]:
             sys.stderr.write(f"depth {depth}: {states:,} states, {transitions:,} transitions\n")
 
     report = explore(shape, bounds, progress)
-    lines = [summary(report, time.monotonic() - began_s)]
+    lines = [summary(report, time.monotonic() - started_s)]
     if report.finding is not None:
         lines += (
             "",

@@ -20,7 +20,7 @@ Refusal = tuple[ErrorCode, str]
 """The code and the reason for the groups that are left out."""
 
 
-class AnswerRoom:
+class AnswerBudget:
     """The bytes left in one answer. From a certain length on they count towards the client's share
     of what all long requests and answers take together."""
 
