@@ -42,9 +42,8 @@ from gateway.hosting.states import AdoptionStage, ReleaseStage
 from kafka_codecs.join_group import JoinGroupResponse
 from kafka_codecs.leave_group import LeaveGroupResponse
 from kafka_codecs.sync_group import SyncGroupResponse
+from tests.gateway.hosting.release_scene import ReleaseScene, log_has, step
 from tests.gateway.hosting.test_group_adoption import Scene as AdoptionScene
-from tests.gateway.hosting.test_group_release import Scene as ReleaseScene
-from tests.gateway.hosting.test_group_release import log_has, step
 from tests.support.group_values import subscription
 from tests.support.hosted_scene import HostedScene
 
