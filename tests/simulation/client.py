@@ -24,9 +24,10 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Partition, Topics
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.cluster import CONSUMED_MAX
+from tests.simulation.connection import Ask
 from tests.simulation.direct_network import DirectLine
 from tests.simulation.driver import Answer
-from tests.simulation.network import Ask, Line, Network
+from tests.simulation.network import Line, Network
 from tests.simulation.world import World
 
 COMMIT_INTERVAL_MS = 2_000

@@ -10,8 +10,9 @@ from coordinator.interface.replies import Reply
 from coordinator.interface.topics import Topics
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation.cluster import Commit
+from tests.simulation.connection import DELAY_MS_MAX, FORWARDED, NOTICE_MS_MAX, Ask
 from tests.simulation.driver import Answer
-from tests.simulation.network import DELAY_MS_MAX, FORWARDED, NOTICE_MS_MAX, Ask, Line, Network
+from tests.simulation.network import Line, Network
 
 
 class DirectConnection:

@@ -23,12 +23,13 @@ from tests.simulation.careless import Careless, CarelessClassic, CarelessNative
 from tests.simulation.classic_client import ClassicClient
 from tests.simulation.client import RETRY_MS, Client, ClientContext, Spec
 from tests.simulation.cluster import Positions
+from tests.simulation.connection import ADMIN, Ask
 from tests.simulation.driver import Answer, Driver
 from tests.simulation.librdkafka_classic_client import LibrdkafkaClassicClient
 from tests.simulation.librdkafka_client import LibrdkafkaClient
 from tests.simulation.misbehaviour import DISHONEST
 from tests.simulation.native_client import NativeClient
-from tests.simulation.network import ADMIN, Ask, Line
+from tests.simulation.network import Line
 from tests.simulation.plan import CLIENTS_MAX, TOPIC_NAMES, Plan, draw_spec, draw_topics
 from tests.simulation.process import Process
 

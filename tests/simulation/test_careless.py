@@ -14,8 +14,8 @@ from coordinator.interface.topics import Topics
 from kafka_codecs.error_codes import ErrorCode
 from tests.simulation import careless
 from tests.simulation.careless import CarelessClassic, CarelessNative
+from tests.simulation.connection import Ask
 from tests.simulation.driver import Answer
-from tests.simulation.network import Ask
 from tests.simulation.stage import Stage
 
 

@@ -26,8 +26,8 @@ from kafka_codecs import WireError
 from kafka_codecs.consumer_protocol import decode_assignment
 from tests.simulation.client import RETRIABLE, Client
 from tests.simulation.cluster import Cluster, Commit
+from tests.simulation.connection import FORWARDED, REFUSED
 from tests.simulation.invariants import Invariant, require
-from tests.simulation.network import FORWARDED, REFUSED
 from tests.simulation.process import Applied, Process
 
 ADMINISTRATIVE = (ClaimReceived, ConfigsReceived, DeleteGroupReceived, OffsetDeleteReceived)

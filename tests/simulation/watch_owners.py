@@ -22,11 +22,11 @@ from coordinator.interface.topics import Partition
 from tests.simulation.careless import CarelessClassic
 from tests.simulation.client import Client
 from tests.simulation.cluster import Cluster, Commit
+from tests.simulation.connection import ADMIN
 from tests.simulation.exempt_claims import ExemptClaims
 from tests.simulation.intruder import INTRUDER
 from tests.simulation.invariants import BrokenInvariantError, Invariant, require
 from tests.simulation.native_client import NativeClient
-from tests.simulation.network import ADMIN
 from tests.simulation.run_costs import RunCosts
 from tests.simulation.watch_moves import MoveWatch
 from tests.simulation.whereabouts import Whereabouts

@@ -14,7 +14,7 @@ from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.offset_commit import OffsetCommitResponse
 from kafka_codecs.offset_fetch import OffsetFetchResponsePartition, OffsetFetchResponseTopic
 from tests.simulation.cluster import GROUP
-from tests.simulation.network import ADMIN
+from tests.simulation.connection import ADMIN
 from tests.simulation.plan import draw_plan
 from tests.simulation.process import Applied, Process
 from tests.simulation.run import Run
