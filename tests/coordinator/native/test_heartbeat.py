@@ -246,17 +246,22 @@ def test_a_revocation_is_repeated_until_it_is_acknowledged(group: GroupScript) -
     assert group.native("n1", 11).assignment is None
 
 
-def test_a_grant_at_the_same_epoch_is_repeated_until_it_is_acknowledged(group: GroupScript) -> None:
-    """The member that waited for the partition already has the epoch, so no request of it shows
-    whether it received the answer."""
+def free_partitions_for_n2(group: GroupScript, epoch: int) -> None:
+    """Have n2 send a heartbeat at this epoch, and wait until n1 has given up two partitions."""
     group.given_consumer_group(
         given_native("n1", assigned=ALL, target={"foo": (0,)}),
         given_native("n2", target={"foo": (1, 2)}),
         epoch=11,
     )
-    assert group.native("n2", 10, owned={}).member_epoch == 11
+    assert group.native("n2", epoch, owned={}).member_epoch == 11
     group.native("n1", 10)
     group.native("n1", 10, owned={"foo": (0,)})
+
+
+def test_a_grant_at_the_same_epoch_is_repeated_until_it_is_acknowledged(group: GroupScript) -> None:
+    """The member that waited for the partition already has the epoch, so no request of it shows
+    whether it received the answer."""
+    free_partitions_for_n2(group, 10)
     for owned in (None, {}, {"foo": (1,)}, None):
         assert group.names_of(group.native("n2", 11, owned=owned).assignment) == {"foo": (1, 2)}
     assert group.native("n2", 11, owned={"foo": (1, 2)}).assignment is None
@@ -265,14 +270,7 @@ def test_a_grant_at_the_same_epoch_is_repeated_until_it_is_acknowledged(group: G
 
 def test_a_grant_in_the_answer_to_a_late_join_is_repeated(group: GroupScript) -> None:
     """The client gave that join up and joined again, so it knows the epoch, but not the grant."""
-    group.given_consumer_group(
-        given_native("n1", assigned=ALL, target={"foo": (0,)}),
-        given_native("n2", target={"foo": (1, 2)}),
-        epoch=11,
-    )
-    assert group.native("n2", 0, owned={}).member_epoch == 11
-    group.native("n1", 10)
-    group.native("n1", 10, owned={"foo": (0,)})
+    free_partitions_for_n2(group, 0)
     assert group.names_of(group.native("n2", 0, owned={}).assignment) == {"foo": (1, 2)}
     assert group.names_of(group.native("n2", 11).assignment) == {"foo": (1, 2)}
     assert group.native("n2", 11, owned={"foo": (1, 2)}).assignment is None

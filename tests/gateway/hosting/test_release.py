@@ -250,13 +250,13 @@ def test_it_waits_for_a_member_that_still_owns_partitions(on: Script) -> None:
     assert on.next_request() is LeaveGroupRequest
 
 
-@pytest.mark.parametrize("comes", [True, False])
-def test_native_members_wait_for_the_round_of_a_member_that_still_owns_partitions(
-    on: Script, *, comes: bool
-) -> None:
-    """Converted before its end, the group would give a native member all partitions."""
+def to_round_of_owner(on: Script, *, is_native_due: bool = False) -> None:
+    """Release the group until the anchor has left, and a member that still owns partitions is in a
+    round of the cluster's group."""
     on.give_up(A, still_owns=True)
     on.give_up(B)
+    if is_native_due:
+        on.machine.is_native_due = True
     on.hand_over(IDS)
     on.store()
     on.answer(JOINED)
@@ -264,6 +264,14 @@ def test_native_members_wait_for_the_round_of_a_member_that_still_owns_partition
     on.describe(IDS.member_id, "x", "y", client_id=MEMBERS[0].client_id)
     on.answer(LEFT)
     on.answer(described_as("CompletingRebalance"))
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_native_members_wait_for_the_round_of_a_member_that_still_owns_partitions(
+    on: Script, *, comes: bool
+) -> None:
+    """Converted before its end, the group would give a native member all partitions."""
+    to_round_of_owner(on)
     assert (on.stage, on.situation) == (Stage.AWAITING_ROUND, GroupSituation.OPENED)
     if comes:
         on.wait(LOOK_AGAIN_MS)
@@ -277,16 +285,7 @@ def test_native_members_wait_for_the_round_of_a_member_that_still_owns_partition
 def test_the_wait_for_a_round_ends_before_the_wait_for_a_native_member(on: Script) -> None:
     """If both ended together, the native member, which is to be the first, would wait for
     itself."""
-    on.give_up(A, still_owns=True)
-    on.give_up(B)
-    on.machine.is_native_due = True
-    on.hand_over(IDS)
-    on.store()
-    on.answer(JOINED)
-    on.answer(SyncGroupResponse())
-    on.describe(IDS.member_id, "x", "y", client_id=MEMBERS[0].client_id)
-    on.answer(LEFT)
-    on.answer(described_as("CompletingRebalance"))
+    to_round_of_owner(on, is_native_due=True)
     before = on.situation
     on.wait(GATHER_MAX_MS)
     assert (before, on.situation) == (GroupSituation.OPENED, GroupSituation.NATIVE_FIRST)
