@@ -313,7 +313,7 @@ class RandomActions:
     def _end_intrusion(self, held_by: Process | None) -> None:
         """Let the intruder commit and leave. It reads what our members have lost, or what they will
         lose once the anchor of this process rejoins: only a process that held the group before can
-        see that somebody else has had it, unless its joins have no answers (DEV D36). It reads
+        see that another member has had it, unless its joins have no answers (DEV D36). It reads
         nothing before it has its assignment (seed 2026210877), nor what members have whose requests
         are relayed (seed 2026201318)."""
         state = self._driver.engine.state

@@ -126,7 +126,7 @@ def test_no_anchor_beyond_the_limit_joins_for_a_commit_or_an_admin() -> None:
     on.found = anchored(OURS.log_id, OURS.run_id)
     for call in (on.commit(), on.free()):
         assert cause_of(call) is RefusalReason.NOT_ANCHORED
-    assert on.asked(JoinGroupRequest) == 0
+    assert on.count_requests(JoinGroupRequest) == 0
 
 
 def test_the_number_of_groups_is_limited() -> None:

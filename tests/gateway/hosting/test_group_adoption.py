@@ -210,7 +210,7 @@ def test_a_lookup_from_before_the_adoption_does_not_give_the_group_away(on: Scen
     on.to_end()
     on.feed(Done(on.take(Look), DIRECT))
     assert on.group.routing.decision.mode is Mode.HOSTED
-    assert on.told("group_forwarded") == []
+    assert on.events_named("group_forwarded") == []
 
 
 def test_no_group_is_adopted_while_the_cluster_has_commits_for_it(on: Scene) -> None:

@@ -86,9 +86,9 @@ def test_a_loss_before_the_group_was_hosted_does_not_end_its_hosting(on: HostedS
     on.wait(10_000)
     on.native_member()
     on.native("n", -1)
-    assert on.told("hosting_ended") == []
+    assert on.events_named("hosting_ended") == []
     on.wait(120_000)
-    assert [event["cause"] for event in on.told("hosting_ended")] == ["forgotten"]
+    assert [event["cause"] for event in on.events_named("hosting_ended")] == ["forgotten"]
 
 
 def test_a_group_that_begins_again_in_the_cluster_names_its_generations(live: HostedScene) -> None:

@@ -57,7 +57,9 @@ def test_joins_of_one_kind_wait_until_the_other_has_made_way() -> None:
     ]
 
 
-@pytest.mark.parametrize("situation", [each for each in SITUATIONS if each not in MOVES])
+@pytest.mark.parametrize(
+    "situation", [situation for situation in SITUATIONS if situation not in MOVES]
+)
 def test_a_foreign_join_finds_the_cluster_without_the_anchor(situation: Situation) -> None:
     """Only a group with members here keeps it."""
     expected = Route.CLUSTER_WITHOUT_ANCHOR

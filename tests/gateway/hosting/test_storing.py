@@ -516,7 +516,7 @@ def test_a_commit_of_a_client_that_has_gone_is_not_forgotten_after_a_bug(
     on.hold(Write)
     on.native("o")
     joins, commit = on.native("p"), on.commit("n", member.member_epoch)
-    on.gone(commit)
+    on.disconnect(commit)
 
     def on_decision(stages: CallStages, call: Call, *rest: Any) -> None:
         if call is joins:

@@ -223,7 +223,7 @@ def test_of_two_joins_one_that_fails_leaves_the_anchor_to_the_other(
     assert cause_of(calls.pop(failing)) is RefusalReason.LOG_FAILED
     (other,) = calls.values()
     assert error_of(other) is ErrorCode.NONE
-    assert on.asked(LeaveGroupRequest) == 0
+    assert on.count_requests(LeaveGroupRequest) == 0
 
 
 def test_a_join_that_fails_keeps_the_anchor_for_one_that_waits(on: HostedScene) -> None:
