@@ -22,7 +22,7 @@ from gateway.hosting.upstream_member import UpstreamMember
 from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
 from kafka_codecs.heartbeat import HeartbeatResponse
-from tests.simulation import connection
+from tests.simulation import network
 from tests.simulation.cluster import GROUP
 from tests.simulation.coordinator import anchored_group
 from tests.simulation.invariants import Invariant
@@ -127,7 +127,7 @@ def a_gateway_refuses_commits_without_its_lease(patch: Patch) -> None:
     def needs_lease(api: GroupApi, _error: ErrorCode = ErrorCode.NONE) -> bool:
         return api in answers.OF_MEMBERSHIP
 
-    patch.setattr(connection, "needs_lease", needs_lease)
+    patch.setattr(network, "needs_lease", needs_lease)
 
 
 @noticed_by(Invariant.GIVEN_UP)
