@@ -106,12 +106,15 @@ class AnswerWatch:
     def check_fetch(self, who: str, fetch: OffsetFetchReceived) -> None:
         """The offsets of a fetch are final: no commit of another client may still change them. A
         classic group does not ask who fetches (rule 2.9), and up to v8 no fetch tells (rule 3.15):
-        a former member learns only from its next heartbeat or commit that it is none."""
+        a former member learns only from its next heartbeat or commit that it is none. The cluster
+        has answered earlier than the client reads the offsets here, if that was frozen meanwhile
+        (seed 2026216094)."""
         client = next((client for client in self._clients if client.name == who), None)
         if fetch.partitions is None or client is None or not client.is_honest:
             return
         group = self._state().group
-        is_unchecked = isinstance(group, ClassicGroup) or fetch.member_id is None
+        is_there = group is self._cluster.group.state
+        is_unchecked = is_there or isinstance(group, ClassicGroup) or fetch.member_id is None
         asker = fetch.member_id or client.member_id
         if is_unchecked and group is not None and asker not in group.members:
             return
