@@ -223,17 +223,8 @@ class GroupRequests:
             self._begun = self._send(request, answer)
             return self._begun is None
         ask = partial(self._find_coordinator, request)
-        lookup = CoordinatorLookup(remembered, question, request, ask)
-        self._under_way, self.lingers = lookup, False
-        if not lookup.watch(partial(self._go_on, request, lookup)):
-            self._begun = partial(self._finish_lookup, request, lookup)
-            return False
-        self._begun = self._until_end
-        return True
-
-    async def _finish_lookup(self, request: GroupRequest, lookup: CoordinatorLookup) -> None:
-        self._under_way = None
-        await self._finish(request, lookup)
+        self.lingers = False
+        return self._wait(request, CoordinatorLookup(remembered, question, request, ask))
 
     async def _find_coordinator(self, request: GroupRequest) -> Struct:
         """The answer of the cluster, with our addresses."""
@@ -245,11 +236,18 @@ class GroupRequests:
     def _wait(self, request: GroupRequest, pending: AnswerUnderWay) -> bool:
         """Wait for an answer without a task: thousands of joins may wait at once, for minutes.
         False if it takes one."""
+        self._under_way = pending
         if not pending.watch(partial(self._go_on, request, pending)):
-            self._begun = partial(self._finish, request, pending)
+            self._begun = partial(self._finish_under_way, request, pending)
             return False
-        self._begun, self._under_way = self._until_end, pending
+        self._begun = self._until_end
         return True
+
+    async def _finish_under_way(self, request: GroupRequest, pending: AnswerUnderWay) -> None:
+        """Await the answer, which ends with this task from now on. A client that goes before the
+        task has begun leaves the answer to `abandon`."""
+        self._under_way = None
+        await self._finish(request, pending)
 
     def _go_on(self, request: GroupRequest, pending: AnswerUnderWay) -> None:
         """Send the answer if it is there, or let a task wait for it."""
@@ -258,7 +256,8 @@ class GroupRequests:
         try:
             response = self._context.run(pending.take)
             if response is None:
-                rest = partial(self._finish, request, pending)
+                self._under_way = pending
+                rest = partial(self._finish_under_way, request, pending)
             else:
                 self._record_time(request, trio.current_time())
                 rest = self._send(request, response)

@@ -404,14 +404,22 @@ class FrameSource:
         try:
             arrival = self._receive_and_consume()
         except Exception as error:  # raised in the task
-            self._wake(error)
+            self._hand_over(error)
             return False
         if arrival is None:  # nearly always
             return False
         if arrival is Arrival.MORE:
             return True
-        self._wake(arrival)
+        self._hand_over(arrival)
         return False
+
+    def _hand_over(self, cause: Arrival | Exception) -> None:
+        """Wake the task. If `consume` has begun one already, that raises an error first, and finds
+        anything else itself."""
+        if self._waiting is not None:
+            self._wake(cause)
+        elif isinstance(cause, Exception):
+            self._woken_by = cause
 
     def _receive_and_consume(self) -> Arrival | None:
         """None if there are no more bytes, and nothing is left to the task."""

@@ -94,11 +94,15 @@ class Later(AnswerUnderWay):
         self.answer: Struct | Exception | None = None
         self.changed: Callable[[], None] | None = None
         self.taken = trio.Event()
-        self.is_abandoned = False
+        self.is_abandoned = self.is_cancelled = False
 
     def __await__(self) -> Generator[Any, None, Struct]:
         async def answer() -> Struct:
-            await self.taken.wait()
+            try:
+                await self.taken.wait()
+            except trio.Cancelled:
+                self.is_cancelled = True
+                raise
             assert isinstance(self.answer, Struct)
             return self.answer
 
@@ -121,15 +125,16 @@ class Later(AnswerUnderWay):
 class AnswersLater(GroupApis):
     """Group APIs that answer the first request immediately; the negotiation is over then."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[Later] = Later) -> None:
         self.pending: list[Later] = []
+        self._kind = kind
         self._has_begun = False
 
     def answer(self, request: GroupRequest) -> Struct | Later:
         if not self._has_begun:
             self._has_begun = True
             return HeartbeatResponse()
-        self.pending.append(Later())
+        self.pending.append(self._kind())
         return self.pending[-1]
 
     async def wait_for_requests(self, count: int) -> Later:

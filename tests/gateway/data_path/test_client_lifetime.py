@@ -2,7 +2,7 @@
 
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -29,6 +29,7 @@ from tests.gateway.data_path.client_connection import (
     HEARTBEAT,
     AnswersLater,
     Ground,
+    Later,
     Parked,
     go_idle_soon,
     ground,
@@ -286,6 +287,54 @@ async def test_an_answer_that_a_group_gives_later_holds_no_socket(more: bytes) -
         assert later.changed is not None
         later.answer = LeaveGroupResponse()
         later.changed()  # comes too late, and is dropped
+
+
+async def until_given_up(later: Later) -> None:
+    await until(lambda: later.is_abandoned or later.is_cancelled)
+
+
+async def test_an_answer_is_given_up_if_its_client_goes_before_the_task_that_it_takes() -> None:
+    """The group would keep the call, and everything that waits for its end, for ever."""
+    clients: list[Wire] = []
+
+    class TakesTask(Later):
+        def watch(self, changed: Callable[[], None]) -> bool:
+            hang_up(clients[-1])
+            return False
+
+    apis = AnswersLater(TakesTask)
+    async with ground(group_apis=apis, limits=LONG) as on:
+        await on.client.ask(HEARTBEAT, 4)
+        for number in range(1, 11):  # whether the task or the hang-up comes first is random
+            async with open_wire(on.gateway.address) as client:
+                clients.append(client)
+                await client.send(FETCH_FRAME)
+                await client.frame()
+                await client.send(HEARTBEAT_FRAME)
+                await until_given_up(await apis.wait_for_requests(number))
+
+
+async def test_an_answer_that_turns_out_to_take_a_task_is_given_up_with_its_client() -> None:
+    """The client may go after the group has called, and before the task begins."""
+    apis = AnswersLater()
+    async with ground(group_apis=apis, limits=LONG) as on:
+        await on.client.ask(HEARTBEAT, 4)
+        for number in range(1, 11):  # whether the task or the hang-up comes first is random
+            async with open_wire(on.gateway.address) as client:
+                await client.send(FETCH_FRAME)
+                await client.frame()
+                await client.send(HEARTBEAT_FRAME)
+                later = await apis.wait_for_requests(number)
+                assert later.changed is not None
+                hang_up(client)
+                later.changed()
+                await until_given_up(later)
+
+
+def hang_up(client: Wire) -> None:
+    """Close the client's side now, before other tasks run."""
+    assert isinstance(client.stream, trio.SocketStream)
+    client.stream.socket.shutdown(socket.SHUT_RDWR)
 
 
 async def test_nothing_follows_an_answer_that_has_left_in_part() -> None:

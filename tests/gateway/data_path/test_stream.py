@@ -26,6 +26,7 @@ from gateway.data_path.stream import (
 )
 from gateway.transport.sockets import send_all
 from gateway.transport.tls import RECORDS_PER_RECEIVE
+from kafka_codecs import WireError
 from tests.support.certificate_authority import CertificateAuthority
 from tests.support.tls_pair import say_goodbye, tls_pair
 from tests.support.wire import make_frame
@@ -87,6 +88,32 @@ async def connected_ends(pipes: PipePool) -> AsyncIterator[Ends]:
 
 
 PIPES = pytest.mark.parametrize("pipes", [PipePool(), COPYING], ids=["splice", "copy"])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_stream_may_end_in_the_look_in_which_a_task_takes_over(*, fails: bool) -> None:
+    """A broker answers a commit with an error and closes. Its group has the connection's task
+    begin, and the end is found in the same turn, in which nothing may be raised."""
+    async with connected_ends(COPYING) as ends:
+        source = ends.source
+
+        def consume() -> bool:
+            if source.ready(START.size):
+                source.take_out(source.unpack(START)[0])
+                source.end_sleep()
+                if fails:
+                    raise WireError("a malformed answer")
+            return True
+
+        await ends.sender.send_all(make_frame(b"an answer"))
+        await ends.sender.send_eof()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        source.sleep(consume, lambda: None)
+        if fails:
+            with pytest.raises(WireError):
+                source.raise_error()
+        source.raise_error()
+        assert await source.arrivals(lambda: True) is Arrival.END
 
 
 async def _all_from(stream: trio.SocketStream) -> bytes:
