@@ -228,7 +228,7 @@ class ClientConnection:
                         self.slot.record_end(by_client=self._lifetime.has_ended)
                         if self._state in _READING:
                             self._move(ClientState.FINISHING)
-        if self._state is ClientState.FINISHING:
+        if self._state is ClientState.FINISHING and not goes_idle:  # otherwise nothing is pumped
             # A Fetch may wait for minutes, and has no effect.
             only_polls = self._relayed.is_fetch_latest and self._upstream.owes_one
             with trio.move_on_after(self._shared.limits.linger_timeout_s):

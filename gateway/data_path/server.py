@@ -276,7 +276,9 @@ class _Clients:
             connection.drain()
 
     def _forget(self, connection: ClientConnection) -> None:
-        """The connection has ended."""
+        """The connection has ended. It may say so twice, if that was found as it went idle."""
+        if connection not in self._connections:
+            return
         self._connections.discard(connection)
         self._limiter.traffic.record_end(connection)
         connection.slot.leave()

@@ -80,7 +80,10 @@ class PipePool:
 def _open_pipe() -> Pipe | None:
     if sys.platform != "linux":
         return None
-    read_fd, write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        read_fd, write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # too many open files
+        return None
     with contextlib.suppress(PermissionError):  # over the user's limit the pipe stays smaller
         fcntl.fcntl(write_fd, _F_SETPIPE_SZ, PIPE_BYTES)
     return Pipe(read_fd=read_fd, write_fd=write_fd)

@@ -400,9 +400,7 @@ class UpstreamConnection:
             room = await self._find_room(size)
             frame = await self._source.hold(size)
             if isinstance(expected, _Changed):
-                assert expected.take is not None
-                answer = await expected.take(frame)
-                await send_all(self._client, answer)
+                await send_all(self._client, await _change(expected, frame))
         finally:
             # The requester keeps the room until the answer is decoded.
             if room is not None and (frame is None or not isinstance(expected, ExpectedAnswer)):
@@ -483,3 +481,13 @@ def _request(
     )
     start = encode_request_header(header)
     return SIZE.pack(len(start) + len(body)) + start + body
+
+
+async def _change(expected: _Changed, frame: bytes) -> bytes:
+    """The answer as the client gets it. Raises BadAnswer if that cannot be made, because an OSError
+    would count as the end of the client."""
+    assert expected.take is not None
+    try:
+        return await expected.take(frame)
+    except OSError as error:
+        raise BadAnswer(f"an answer could not be changed: {error}") from None

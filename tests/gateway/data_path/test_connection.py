@@ -1,6 +1,7 @@
 """One client connection, in front of a fake broker, until its end."""
 
 import contextvars
+import select
 import socket
 import struct
 from collections.abc import Collection
@@ -25,6 +26,7 @@ from gateway.data_path.errors import BrokerLost
 from gateway.data_path.grants import Grants
 from gateway.data_path.group_apis import GroupApis, GroupRequest
 from gateway.data_path.held_requests import HeldRequests
+from gateway.data_path.listeners import Listeners
 from gateway.quotas.quota_key import QuotaKey
 from kafka_codecs import encode
 from kafka_codecs.apis import ApiKey
@@ -36,6 +38,7 @@ from tests.gateway.data_path.client_connection import (
     HEARTBEAT,
     Ground,
     Parked,
+    answer_after,
     go_idle_soon,
     ground,
 )
@@ -409,6 +412,77 @@ async def test_a_drain_ends_connections_without_tasks(
         assert connection.is_asleep
         on.gateway.stop.set()
         with trio.fail_after(5):
+            assert await on.client.at_end()
+
+
+async def test_a_client_that_leaves_as_its_connection_goes_idle_counts_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Counted off twice, it would leave room for one connection too many for ever."""
+    real, hung_up = ClientConnection.sleep, trio.Event()
+    async with ground() as on:
+        async with open_wire(on.gateway.address) as client:
+
+            def sleep(connection: ClientConnection) -> None:
+                if not hung_up.is_set():
+                    hung_up.set()
+                    assert isinstance(client.stream, trio.SocketStream)
+                    client.stream.socket.shutdown(socket.SHUT_RDWR)
+                    connection._source._on_ready(select.EPOLLRDHUP)  # as the poller's turn does
+                real(connection)
+
+            await client.send(request_frame(ApiKey.API_VERSIONS, 0, 1, b""))
+            await client.frame()
+            monkeypatch.setattr(ClientConnection, "sleep", sleep)
+            monkeypatch.setattr(ConnectionTasks, "record_rest", go_idle_soon)
+            await client.send(request_frame(ApiKey.API_VERSIONS, 0, 2, b""))
+            await hung_up.wait()
+        await until(lambda: on.gateway.limiter.count == 1)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert on.gateway.limiter.count == 1
+
+
+async def test_an_answer_that_cannot_be_changed_ends_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Left out, it would have the client take the next answer for it."""
+
+    async def learn(_listeners: Listeners, _brokers: object) -> None:
+        raise socket.gaierror("the host cannot be resolved")
+
+    async with ground() as on:
+        monkeypatch.setattr(Listeners, "learn", learn)
+        metadata = encode(MetadataRequest(topics=()), 9)
+        await on.client.send(request_frame(ApiKey.METADATA, 9, 1, metadata))
+        with trio.fail_after(5):
+            assert await on.client.at_end()
+
+
+async def test_a_drain_as_a_connection_goes_idle_leaves_the_owed_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both tasks end, so others have to wait for the answer."""
+    answered, real = trio.Event(), ClientConnection.go_idle
+
+    def go_idle(connection: ClientConnection) -> bool:
+        is_idle = real(connection)
+        if is_idle:
+            connection.drain()
+        return is_idle
+
+    async with ground() as on:
+        on.broker.handlers[ApiKey.FETCH] = answer_after(answered)
+        (connection,) = cast("Collection[ClientConnection]", on.gateway.limiter.traffic.open)
+        await on.client.send(request_frame(ApiKey.FETCH, 4, 1, b""))
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        if not connection.is_asleep:
+            assert go_idle(connection)
+        else:
+            connection.drain()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        answered.set()
+        with trio.fail_after(2):
+            await on.client.frame()
             assert await on.client.at_end()
 
 

@@ -1,5 +1,6 @@
 """Pipes between sockets, and their pool."""
 
+import errno
 import os
 import socket
 from functools import partial
@@ -93,3 +94,13 @@ async def test_a_source_that_ends_early_is_an_error() -> None:
         with pytest.raises(StreamEnded), pool.lend(pipe):
             await splice_exactly(source, sink, 10, pipe, wait=readable)
         assert sink_peer.recv(10) == b"abc"
+
+
+def test_without_another_open_file_the_caller_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error would count as the end of the client that the answer is for."""
+
+    def pipe2(_flags: int) -> tuple[int, int]:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(os, "pipe2", pipe2)
+    assert PipePool().take() is None
