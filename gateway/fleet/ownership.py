@@ -269,6 +269,8 @@ class ShardOwnership:
                 return None if stage.leads else self._member.sync({}, now_ms)
             case In() if isinstance(answer, SyncGroupResponse):
                 self._follow(answer.assignment, now_ms)
+            case In():
+                self._join_again()
             case Out(refusal=Refusal() as refusal):
                 self._on_refused(refusal, now_ms)
             case _:
@@ -278,6 +280,14 @@ class ShardOwnership:
     def on_no_answer(self, reason: str, now_ms: int) -> None:
         """The coordinator did not answer, or is unknown."""
         self._member.on_no_answer(reason, now_ms)
+        self._join_again()
+
+    def _join_again(self) -> None:
+        """A JoinGroup that was not carried out has announced nothing. Without another one, a shard
+        that this gateway has given up would wait for the next round, however long."""
+        stage = self._member.stage
+        if isinstance(stage, In) and self._member.joins and self._must_join_ms is None:
+            self._must_join_ms = stage.beat_at_ms
 
     def _on_refused(self, refusal: Refusal, now_ms: int) -> None:
         if refusal.meaning is Meaning.GONE:

@@ -137,7 +137,8 @@ async def open_sqlite_log(folder: Path) -> AsyncIterator[SqliteLog]:
         yield opened
     finally:
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(opened._writer.close)
+            # Behind a write that is under way: SQLite's connections are no place for two threads.
+            await trio.to_thread.run_sync(opened._writer.close, limiter=opened._one_thread)
 
 
 def _open(folder: Path) -> SqliteLog:

@@ -146,11 +146,11 @@ class SqliteWriter:
     def _give_back(self) -> None:
         """Return some free pages to the file system, if there are many. Content stays the same, so
         a failure loses nothing; the next transaction finds out what is wrong with the disk."""
-        free_max = max(FREE_PAGES_MAX, self._number("page_count") // FREE_SHARE_MAX)
-        free = self._number("freelist_count")
-        if free <= free_max:
-            return
         try:
+            free_max = max(FREE_PAGES_MAX, self._number("page_count") // FREE_SHARE_MAX)
+            free = self._number("freelist_count")
+            if free <= free_max:
+                return
             # `execute` would free one page.
             self._connection.executescript(f"PRAGMA incremental_vacuum({PAGES_PER_WRITE_MAX})")
             if free - PAGES_PER_WRITE_MAX <= free_max:  # the last ones for now

@@ -312,7 +312,7 @@ class KafkaLog:
                 for write in writes:
                     write.end(StateLogError(str(error)))
                 await self._in_thread(self._check_topic)
-            except (Fenced, StateLogLost):
+            except BaseException:  # fenced, lost, or cancelled
                 for write in writes:
                     write.end(StateLogUnsure("the log was lost during the write"))
                 raise

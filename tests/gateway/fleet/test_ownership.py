@@ -3,13 +3,15 @@
 import pytest
 
 from gateway.fleet.member import NO_SLOT
+from kafka_codecs.declaration import Struct
 from kafka_codecs.error_codes import ErrorCode
-from kafka_codecs.join_group import JoinGroupResponse
+from kafka_codecs.join_group import JoinGroupRequest, JoinGroupResponse
 from tests.simulation.broker_profiles import PROFILES
 from tests.simulation.fleet.world import (
     FIRST_RUN,
     QUIET_MS,
     SHARDS,
+    Gateway,
     World,
     disturb,
 )
@@ -57,6 +59,39 @@ def test_a_fleet_at_rest_asks_for_nothing_but_heartbeats() -> None:
     requests = world.requests
     world.run(QUIET_MS)
     assert world.requests == requests
+
+
+class LossyWorld(World):
+    """Loses one JoinGroup of all."""
+
+    def __init__(self, lost: int) -> None:
+        super().__init__()
+        self.gateway_type = LossyGateway
+        self.lost, self.joins = lost, 0
+
+
+class LossyGateway(Gateway):
+    """Sends no JoinGroup whose turn it is to be lost."""
+
+    def _send(self, request: Struct | None, now_ms: int) -> None:
+        world = self.world
+        assert isinstance(world, LossyWorld)
+        if isinstance(request, JoinGroupRequest):
+            world.joins += 1
+            if world.joins == world.lost:
+                self.ownership.on_no_answer("lost", now_ms)
+                return
+        super()._send(request, now_ms)
+
+
+@pytest.mark.parametrize("lost", range(1, 9))
+def test_what_a_lost_join_was_to_announce_is_announced_again(lost: int) -> None:
+    """A shard that a gateway has given up would stay with nobody until the next change."""
+    world = LossyWorld(lost)
+    for name in "ab":
+        world.start(name)
+        world.check_rest()
+    assert world.joins >= lost
 
 
 @pytest.mark.parametrize("is_removed", [True, False])
