@@ -28,6 +28,7 @@ from gateway.data_path.server import serve
 from gateway.events.gateway_events import GatewayEnded, GatewayStarted
 from gateway.events.topic_ids import shown_topic_id
 from gateway.fleet.fleet_state import SLOTS_FOLDER
+from gateway.fleet.member import FleetMember, shard_of
 from gateway.fleet.seated_member import SeatedMember
 from gateway.groups.clock import Clock
 from gateway.groups.cluster_group_reader import ClusterGroupReader
@@ -176,7 +177,13 @@ async def gateway_services(
         def complain(owner: QuotaKey, reason: str, limit: int) -> None:
             client_warnings.warn("groups_refused", owner.name, reason=reason, limit=limit)
 
-        limits = GroupLimits(config.max_groups, config.share_of_groups, complain)
+        shards = 1 if member is None else member.shards
+        limits = GroupLimits(
+            config.max_groups,
+            config.share_of_groups,
+            complain,
+            shard_of=partial(shard_of, shards=shards),
+        )
         config.take_rules(rules, limits)
         regexes = RegexPermissions(config.data_path.limits)
         resolver = RegexResolver(cluster, regexes.find_describable)
@@ -201,7 +208,8 @@ async def gateway_services(
         )
         hosted_groups = Groups(rules, services)
         if member is not None:
-            hosted_groups.drivers.owns = member.owns
+            assert isinstance(state_log, ShardedLog)
+            hosted_groups.drivers.owns = partial(_has_group, member, state_log)
         readiness = ReadinessReporter(
             journal.emit, hosted_groups.views.snapshot, rules.config_of, names
         )
@@ -463,3 +471,9 @@ async def _check_client_access(cluster: Cluster, access: Access) -> None:
 
 def _report_pause(length_ms: int, grace_ms: int) -> None:
     log.warning("gateway_paused", length_ms=length_ms, grace_ms=grace_ms)
+
+
+def _has_group(member: FleetMember, state_log: ShardedLog, group_id: str) -> bool:
+    """Whether the group's shard is this process's, and has not been lost since the last table."""
+    shard = shard_of(group_id, member.shards)
+    return member.owns(group_id) and shard in state_log.open_shards

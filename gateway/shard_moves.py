@@ -90,7 +90,7 @@ class ShardMoves:
                 match order:
                     case OwnerTable(slots):
                         self.member.learn_owners(slots)
-                        await self._give_up_others()
+                        self._give_up_others(nursery)
                     case Take(shards, run_id):
                         self._take(shards, run_id, nursery)
                     case Lose(shard, reason):
@@ -98,13 +98,19 @@ class ShardMoves:
                         self.member.serving.discard(shard)
                         nursery.start_soon(self._give_up_once_open, shard)
 
-    async def _give_up_others(self) -> None:
+    def _give_up_others(self, nursery: trio.Nursery) -> None:
         """Give up what other slots own, all at the same time: from now on their requests are
-        refused."""
+        refused. The next order does not wait for that: one of them may hang while it is opened."""
         held = self._state_log.open_shards | self._opening.keys()
-        async with trio.open_nursery() as nursery:
-            for shard in sorted(held - set(self.member.own_shards)):
-                nursery.start_soon(self._give_up_once_open, shard)
+        for shard in sorted(held - set(self.member.own_shards)):
+            nursery.start_soon(self._give_up_unless_owned, shard)
+
+    async def _give_up_unless_owned(self, shard: int) -> None:
+        """Give up a shard once it is open, unless a later table has given it back."""
+        if shard in self._opening:
+            await self._opening[shard].wait()
+        if shard not in self.member.own_shards:
+            await self._give_up_once_open(shard)
 
     async def _give_up_once_open(self, shard: int) -> None:
         if shard in self._opening:

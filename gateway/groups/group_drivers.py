@@ -234,6 +234,7 @@ class GroupDrivers:
     def drop(self, concerns: Callable[[str], bool]) -> None:
         """Forget groups that another process takes over, and end what is under way."""
         rules = self._rules
+        self._services.limits.log_health.forget(concerns)
         for group_id in tuple(filter(concerns, self.by_id)):
             self.by_id.pop(group_id).close()
         for group_id in tuple(filter(concerns, self.idle)):

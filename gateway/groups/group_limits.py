@@ -101,10 +101,12 @@ class GroupLimits:
         groups_max: int,
         share: ShareRule | None = None,
         complain: Complain = lambda _owner, _reason, _limit: None,
+        shard_of: Callable[[str], int] = lambda _group_id: 0,
     ) -> None:
+        """`shard_of`: the shard of a group, whose log may fail alone."""
         self.hosted = GroupQuota("hosted", groups_max=groups_max, complain=complain)
         self.anchored = GroupQuota("anchored", groups_max=0, complain=complain)
-        self.log_health = LogHealth()
+        self.log_health = LogHealth(shard_of)
         self.limit(groups_max, share or ShareRule())
 
     def limit(self, groups_max: int, share: ShareRule) -> None:
@@ -122,7 +124,7 @@ class GroupLimits:
             if effect.is_hosted:
                 self.hosted.reserve(group_id, owner)
                 joins = call is not None and call.api in JOINS
-                if joins and not self.log_health.may_begin(now_ms):
+                if joins and not self.log_health.may_begin(group_id, now_ms):
                     return Refused(RefusalReason.LOG_FAILED, RefusalReason.LOG_FAILED.value)
             cause = RefusalReason.NOT_ANCHORED
             if effect.is_anchored and group.rules.can_anchor:

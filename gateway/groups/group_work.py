@@ -174,7 +174,7 @@ class GroupWork:
             records: Sequence[LogRecord] = (*batch.durable, *([] if last is None else [last]))
             await services.state_log.append(group_id, records)
             has_failed = False
-            services.limits.log_health.on_write(None, services.clock.now_ms())
+            services.limits.log_health.on_write(group_id, None, services.clock.now_ms())
         except StateLogError as error:
             log.error("state_log_failed", group_id=group_id, reason=str(error))  # noqa: TRY400
             services.journal.drop_batch(group_id)
@@ -185,7 +185,7 @@ class GroupWork:
                     damage = Damage.REFUSED
                 case _:
                     damage = Damage.NONE
-            services.limits.log_health.on_write(damage, services.clock.now_ms())
+            services.limits.log_health.on_write(group_id, damage, services.clock.now_ms())
             return Failed(effect, damage)
         finally:
             services.counts.log_writes.record(trio.current_time() - began_s, failed=has_failed)

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 import trio
 
 from gateway.events.gateway_events import ShardsTaken
@@ -28,7 +29,7 @@ from gateway.hosting.rules import HostingRules
 from gateway.journal.fleet_journal import FleetJournal
 from gateway.observers.offset_reporter import OffsetReporter
 from gateway.shard_moves import ShardMoves
-from gateway.state_log.sharded import open_sharded_log
+from gateway.state_log.sharded import ShardedLog, open_sharded_log
 from tests.support.until import until
 
 SHARDS = 4
@@ -222,6 +223,26 @@ async def test_a_shard_that_is_taken_and_wanted_back_at_once_is_given_up(tmp_pat
         await process.until_serving(0, 2)
         notes = process.recorder.notes
         assert notes.index("groups resume in run 9") < notes.index("groups end")
+
+
+async def test_a_shard_that_hangs_as_it_is_opened_holds_up_no_later_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator of its transactions may be away for long."""
+    real = ShardedLog.open_shard
+
+    async def open_shard(log: ShardedLog, shard: int, *run_id: int) -> Any:
+        if shard == 1:
+            await trio.sleep_forever()
+        return await real(log, shard, *run_id)
+
+    monkeypatch.setattr(ShardedLog, "open_shard", open_shard)
+    async with running(tmp_path) as process:
+        process.say(OwnerTable((0, 0, 0, 1)))
+        process.say(Take((1,), run_id=9))
+        process.say(OwnerTable((0, 1, 0, 0)))  # it is wanted back
+        process.say(Take((3,), run_id=10))
+        await process.until_serving(0, 2, 3)
 
 
 async def test_a_shard_that_cannot_be_opened_costs_no_other(tmp_path: Path) -> None:

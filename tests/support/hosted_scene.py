@@ -369,7 +369,7 @@ class HostedScene:
         durable = write.batch.durable
         is_too_large = any(map(self.is_too_large, durable))
         damage = Damage.REFUSED if is_too_large else self.damage
-        self.limits.log_health.on_write(damage, self.now_ms)
+        self.limits.log_health.on_write(self.group.group_id, damage, self.now_ms)
         if damage is not None:
             return Failed(write, damage)
         self.records += durable

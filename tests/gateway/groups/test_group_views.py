@@ -32,7 +32,7 @@ async def test_lists_show_when_the_state_log_fails_and_when_it_has_recovered(
         await groups.native("n")
         views, marks = groups.table.views, [await groups.table.views.mark(GROUP)]
         for damage, failed_ms in ((Damage.NONE, 7), (None, None)):
-            groups.table._services.limits.log_health.on_write(damage, 7)
+            groups.table._services.limits.log_health.on_write(GROUP, damage, 7)
             assert views.snapshot(GROUP).log_failed_ms == failed_ms
             marks.append(await views.mark(GROUP))
         assert marks[0] == marks[2] != marks[1]

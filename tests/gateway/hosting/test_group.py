@@ -21,6 +21,7 @@ from kafka_codecs.join_group import JoinGroupRequest
 from tests.support.broken_engine import break_engine
 from tests.support.group_values import read_assignment
 from tests.support.hosted_scene import (
+    GROUP,
     OURS,
     HostedScene,
     anchored,
@@ -190,15 +191,15 @@ def test_a_failing_log_begins_no_group_until_it_is_tried_again(on: HostedScene) 
     on.wait(100)
     on.release(AskCoordinator)
     assert error_of(call) is ErrorCode.NONE
-    assert on.limits.log_health.may_begin(on.now_ms)
+    assert on.limits.log_health.may_begin(GROUP, on.now_ms)
 
 
 def test_a_too_large_record_does_not_make_the_log_ill(live: HostedScene) -> None:
     """Other groups begin."""
     live.damage = Damage.REFUSED
     assert cause_of(live.native("m")) is RefusalReason.LOG_FAILED
-    assert live.limits.log_health.may_begin(live.now_ms)
-    assert live.limits.log_health.may_begin(live.now_ms)
+    assert live.limits.log_health.may_begin(GROUP, live.now_ms)
+    assert live.limits.log_health.may_begin(GROUP, live.now_ms)
 
 
 # -- beginning and ending --------------------------------------------------------------------------

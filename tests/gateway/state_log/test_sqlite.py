@@ -2,12 +2,15 @@
 failure."""
 
 import shutil
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from structlog.testing import capture_logs
 
 from coordinator.interface.records import DurableRecord, TargetAssignmentMetadata
@@ -16,7 +19,7 @@ from gateway.state_log.last_events import FORGOTTEN, LastEvents
 from gateway.state_log.log import StateLogError, StateLogUnreadable, StateLogUnsure
 from gateway.state_log.record_format import Entry
 from gateway.state_log.sqlite import BATCHES_MAX, SqliteLog, open_sqlite_log
-from gateway.state_log.sqlite_writer import GroupWrite
+from gateway.state_log.sqlite_writer import GroupWrite, SqliteWriter
 from tests.gateway.state_log.failing_sync import without_sync
 from tests.gateway.state_log.state_folders import epoch, stored_groups
 from tests.support.durable_records import GROUP, RECORDS, TOMBSTONES
@@ -143,6 +146,32 @@ async def test_a_cancelled_writer_learns_the_outcome(tmp_path: Path) -> None:
             group_id: tuple(await log.read(group_id)) for group_id in await log.group_ids()
         }
     assert await stored_groups(tmp_path) == in_memory
+
+
+async def test_the_file_is_closed_behind_a_write_that_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk may be slow. Two threads in one connection could end the process."""
+    steps: list[str] = []
+    real_write, real_close = SqliteWriter.write, SqliteWriter.close
+
+    def write(writer: SqliteWriter, batches: Sequence[GroupWrite]) -> Any:
+        time.sleep(0.1)  # in a thread
+        outcomes = real_write(writer, batches)
+        steps.append("written")
+        return outcomes
+
+    def close(writer: SqliteWriter) -> None:
+        steps.append("closed")
+        real_close(writer)
+
+    monkeypatch.setattr(SqliteWriter, "write", write)
+    monkeypatch.setattr(SqliteWriter, "close", close)
+    async with trio.open_nursery() as nursery:
+        async with open_sqlite_log(tmp_path) as log:
+            nursery.start_soon(log.append, GROUP, [epoch(1)])
+            await trio.testing.wait_all_tasks_blocked()
+    assert steps == ["written", "closed"]
 
 
 # -- failures while running ------------------------------------------------------------------------

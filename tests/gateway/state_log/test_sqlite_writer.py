@@ -120,6 +120,20 @@ async def test_space_that_cannot_be_given_back_fails_no_write(
     assert await stored_groups(tmp_path) == {"g": (epoch(1),)}
 
 
+async def test_free_space_that_cannot_be_counted_fails_no_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failure would be told of a batch that the file has."""
+
+    def number(_writer: SqliteWriter, _pragma: str) -> int:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(SqliteWriter, "_number", number)
+    async with open_sqlite_log(tmp_path) as log:
+        await log.append("g", [epoch(1)])
+    assert await stored_groups(tmp_path) == {"g": (epoch(1),)}
+
+
 async def test_a_full_disk_is_an_error_until_space_is_free(tmp_path: Path) -> None:
     """Nothing of the batch is in the log. Then writing continues."""
     async with open_sqlite_log(tmp_path) as log:
