@@ -208,7 +208,6 @@ async def gateway_services(
         )
         hosted_groups = Groups(rules, services)
         if member is not None:
-            assert isinstance(state_log, ShardedLog)
             hosted_groups.drivers.owns = partial(_has_group, member, state_log)
         readiness = ReadinessReporter(
             journal.emit, hosted_groups.views.snapshot, rules.config_of, names
@@ -473,7 +472,9 @@ def _report_pause(length_ms: int, grace_ms: int) -> None:
     log.warning("gateway_paused", length_ms=length_ms, grace_ms=grace_ms)
 
 
-def _has_group(member: FleetMember, state_log: ShardedLog, group_id: str) -> bool:
+def _has_group(member: FleetMember, state_log: StateLog, group_id: str) -> bool:
     """Whether the group's shard is this process's, and has not been lost since the last table."""
-    shard = shard_of(group_id, member.shards)
-    return member.owns(group_id) and shard in state_log.open_shards
+    if isinstance(state_log, ShardedLog):
+        is_open = shard_of(group_id, member.shards) in state_log.open_shards
+        return is_open and member.owns(group_id)
+    return member.owns(group_id)

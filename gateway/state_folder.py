@@ -84,8 +84,8 @@ def cluster_of(folder: Path) -> str | None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a new file and rename it, so that a crash leaves no half of it. It is on disk when
-    this returns. Raises StateFolderError."""
+    """Write a new file and rename it, so that a crash leaves no half of it. File and name are on
+    disk when this returns. Raises StateFolderError."""
     new_path = path.with_name(f"{path.name}.new")
     try:
         with new_path.open("w") as file:
@@ -93,8 +93,18 @@ def write_file(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         new_path.replace(path)
+        sync_names(path.parent)
     except OSError as error:
         raise StateFolderError(f"cannot write {path}: {error.strerror}; {LOOK_AT_FILE}") from None
+
+
+def sync_names(folder: Path) -> None:
+    """Make the names in a folder durable. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _open_lock(folder: Path) -> int:

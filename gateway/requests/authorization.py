@@ -6,6 +6,7 @@ The gateway sends an operation that needs the permission and has no effect, and 
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from typing import cast
 
 import trio
@@ -123,7 +124,9 @@ async def refused_names(
         return frozenset()
     now_s = trio.current_time()
     unknown_names = [grant.name for grant in unknown]
-    with grants.ask_about(unknown, node_id):
+    # Behind an answer that this client does not read, it may take long: others ask themselves.
+    asks_for_all = request.upstream.is_idle
+    with grants.ask_about(unknown, node_id) if asks_for_all else nullcontext():
         if is_embedded(request.upstream.versions):  # which knows no permissions
             allowed = frozenset(unknown_names)
         elif resource is Resource.TOPIC:

@@ -235,7 +235,7 @@ class RemoteUpstream:
         self.number = self.newest_number = 0
         self.member: tuple[str, str] | None = None
         self.introduction: ClientSoftware | None = None
-        self.has_client = True
+        self.has_client = self.is_idle = True
 
     def version_for(self, key: int, version: int, since_version: int = 0) -> int:
         """See `Upstream`."""

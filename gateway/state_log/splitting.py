@@ -4,7 +4,6 @@ The new folder appears in one step. The old file stays readable, and is marked s
 that knows nothing of shards refuses it.
 """
 
-import os
 import shutil
 import sqlite3
 from collections import defaultdict
@@ -20,6 +19,7 @@ from gateway.fleet.fleet_state import (
     write_state,
 )
 from gateway.fleet.member import SHARDS, shard_of
+from gateway.state_folder import sync_names
 from gateway.state_log import sqlite_layout, sqlite_reader
 from gateway.state_log.log import StateLogUnusable
 from gateway.state_log.sqlite_writer import GroupWrite, SqliteWriter
@@ -66,7 +66,7 @@ def _split(folder: Path) -> None:
     write_state(new_folder, state)
     (new_folder / SHARDS_FOLDER).rename(folder / SHARDS_FOLDER)
     new_folder.rmdir()
-    _sync(folder)
+    sync_names(folder)
 
 
 def _retire(path: Path) -> None:
@@ -76,12 +76,3 @@ def _retire(path: Path) -> None:
         if connection.execute("PRAGMA user_version").fetchone() != (SPLIT_FORMAT,):
             connection.execute(f"PRAGMA application_id = {sqlite_layout.APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SPLIT_FORMAT}")
-
-
-def _sync(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -3,7 +3,6 @@
 The only writer of its file, in a locked folder. Blocking.
 """
 
-import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from uuid import uuid4
 
 import structlog
 
-from gateway.state_folder import LOOK_AT_FILE
+from gateway.state_folder import LOOK_AT_FILE, sync_names
 from gateway.state_log import commit_mark
 from gateway.state_log.commit_mark import Mark, MarkFile
 from gateway.state_log.log import StateLogError, StateLogUnsure, StateLogUnusable
@@ -261,17 +260,8 @@ def _make(connection: sqlite3.Connection, folder: Path) -> Head:
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
     connection.execute("COMMIT")
-    _sync(folder)
+    sync_names(folder)
     return head
-
-
-def _sync(folder: Path) -> None:
-    """Make the names of new files durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _identities(path: Path) -> dict[Path, _Identity]:

@@ -221,6 +221,7 @@ class _SpeaksNothing:
 
     versions: Mapping[int, tuple[int, int]] = {}
     introduction: ClientSoftware | None = None
+    is_idle = True
 
 
 def lone_request(message: Struct, version: int) -> GroupRequest:

@@ -15,6 +15,10 @@ from gateway.cluster.access import Access
 from gateway.cluster.broker_connection import BrokerConnection
 from gateway.cluster.sasl import Credentials
 from gateway.cluster.secret import Secret
+from gateway.data_path.grants import Permission, Resource
+from gateway.requests import authorization
+from gateway.requests.authorization import refused_names
+from gateway.requests.permissions import NEEDED
 from gateway.security import Security
 from kafka_codecs.apis import ApiKey
 from kafka_codecs.error_codes import ErrorCode
@@ -27,6 +31,7 @@ from tests.support.fake_broker import answer, running_fake_broker
 from tests.support.gateway import whole_gateway
 from tests.support.group_client import GroupClient
 from tests.support.guarded_broker import GuardedBroker, native_join
+from tests.support.hosted_groups import lone_request
 from tests.support.offset_stage import offset_stage
 from tests.support.until import until
 from tests.support.wire import Wire
@@ -154,6 +159,29 @@ async def test_clients_that_come_together_ask_once(
         assert len(broker.questions) == count_questions
         is_refused = read_code == READ_REFUSED
         assert codes == [READ_REFUSED if is_refused else ErrorCode.UNKNOWN_MEMBER_ID] * 3
+
+
+@pytest.mark.parametrize("is_idle", [True, False])
+async def test_nobody_waits_for_a_question_behind_an_answer_that_its_client_does_not_read(
+    monkeypatch: pytest.MonkeyPatch, *, is_idle: bool
+) -> None:
+    """That client may read nothing for as long as it likes."""
+
+    async def ask(*_: object) -> frozenset[str]:
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(authorization, "_allowed_groups", ask)
+    monkeypatch.setattr(authorization, "is_embedded", lambda _versions: False)
+    request = lone_request(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
+    monkeypatch.setattr(request.upstream, "is_idle", is_idle, raising=False)
+    read = Permission(Resource.GROUP, NEEDED[ApiKey.HEARTBEAT, Resource.GROUP], "g")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(refused_names, request, Resource.GROUP, ["g"])
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.move_on_after(0.01) as waiting:
+            await request.grants.wait_for_answers([read], request.node_id)
+        assert waiting.cancelled_caught == is_idle
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_topic_that_the_client_may_not_describe_refuses_the_heartbeat() -> None:

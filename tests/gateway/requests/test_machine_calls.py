@@ -122,6 +122,7 @@ class ClientsBroker:
 
     def __init__(self, *refused: str) -> None:
         self.versions = {**VERSIONS, ApiKey.LIST_CONFIG_RESOURCES: (0, 0)}
+        self.is_idle = True
         self._refused = refused
 
     async def ask_all(self, messages: Sequence[Struct], version: int) -> Sequence[Struct]:
