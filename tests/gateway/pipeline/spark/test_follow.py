@@ -40,7 +40,7 @@ KILLED_WHILE_WRITING = """
 import os, signal, sys
 from pathlib import Path
 from gateway.pipeline.folder import Folder
-from tests.gateway.pipeline.spark.test_follow import followed
+from tests.gateway.pipeline.spark.test_follow import follow_while_growing
 pieces = [Path(name).read_bytes() for name in sys.argv[3:]]
 write_bytes = Folder.write_bytes
 def killed(self, name, data):
@@ -48,7 +48,7 @@ def killed(self, name, data):
         os.kill(os.getpid(), signal.SIGKILL)
     write_bytes(self, name, data)
 Folder.write_bytes = killed
-followed(Path(sys.argv[1]), Path(sys.argv[2]), pieces)
+follow_while_growing(Path(sys.argv[1]), Path(sys.argv[2]), pieces)
 """
 
 

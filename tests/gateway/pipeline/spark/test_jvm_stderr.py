@@ -16,7 +16,7 @@ from gateway.pipeline.spark.session import lines_of_jvm, start_problem
         ),
         (b"Error: no such file\nmore\n", "Error: no such file"),
         (b"\nbash: java: not found\n", "bash: java: not found"),
-        (b"", "its JVM stderr_bytes nothing"),
+        (b"", "its JVM said nothing"),
     ],
 )
 def test_the_reason_is_the_first_error_line(stderr_bytes: bytes, reason: str) -> None:
