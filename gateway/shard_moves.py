@@ -96,25 +96,21 @@ class ShardMoves:
                     case Lose(shard, reason):
                         log.warning("shard_lost", shard=shard, reason=reason)
                         self.member.serving.discard(shard)
-                        nursery.start_soon(self._give_up_once_open, shard)
+                        nursery.start_soon(partial(self._give_up_once_open, shard, is_lost=True))
 
     def _give_up_others(self, nursery: trio.Nursery) -> None:
         """Give up what other slots own, all at the same time: from now on their requests are
         refused. The next order does not wait for that: one of them may hang while it is opened."""
         held = self._state_log.open_shards | self._opening.keys()
         for shard in sorted(held - set(self.member.own_shards)):
-            nursery.start_soon(self._give_up_unless_owned, shard)
+            nursery.start_soon(self._give_up_once_open, shard)
 
-    async def _give_up_unless_owned(self, shard: int) -> None:
-        """Give up a shard once it is open, unless a later table has given it back."""
+    async def _give_up_once_open(self, shard: int, *, is_lost: bool = False) -> None:
+        """Give up a shard that is lost, or that no later table has given back meanwhile."""
         if shard in self._opening:
             await self._opening[shard].wait()
-        if shard not in self.member.own_shards:
-            await self._give_up_once_open(shard)
-
-    async def _give_up_once_open(self, shard: int) -> None:
-        if shard in self._opening:
-            await self._opening[shard].wait()
+        if shard in self.member.own_shards and not is_lost:
+            return
         if shard in self._state_log.open_shards - self._closing:  # it may not have been opened
             self._closing.add(shard)
             await self._give_up(shard)

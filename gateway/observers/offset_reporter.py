@@ -13,7 +13,7 @@ Commits in a transaction count only once it is committed. The transactions of on
 committed within an interval are summed up as well; one that was aborted is reported by itself.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -327,7 +327,7 @@ class OffsetReporter:
             for event, owner in self._end(group_id):
                 self._emit(event, group_id, owner)
 
-    def _pass_on(self, group_id: str, partitions: Iterable[_Partition], member_id: str) -> None:
+    def _pass_on(self, group_id: str, partitions: Collection[_Partition], member_id: str) -> None:
         """Report the commits of members that committed for these partitions before."""
         holders = self._holders.get(group_id, {})
         for partition in partitions:
